@@ -340,16 +340,24 @@ def test_datasets_that_others_are_made_of_have_tensors_as_elements():
     assert [x.numpy().tolist() for x in grouped] == [[0, 1]]
 
 
-@pytest.mark.parametrize(
-    ("name", "advice"),
-    [
-        ("ignore_errors", "`map` with a function that catches them"),
-        ("rejection_resample", "`sample_from_datasets`"),
-    ],
-)
-def test_missing_operations_name_what_to_use(name, advice):
-    with pytest.raises(AttributeError, match=f"has no.*{name}.*Use {advice}"):
-        getattr(tf.data.Dataset.range(1), name)
+def test_missing_operations_name_what_to_use():
+    with pytest.raises(AttributeError, match=r"has no.*snapshot.*Use `cache\("):
+        getattr(tf.data.Dataset.range(1), "snapshot")  # noqa: B009
+
+
+@pytest.mark.parametrize("initial", [None, [0.9, 0.1]], ids=["estimated", "known"])
+def test_rare_classes_become_as_frequent_as_wanted(initial):
+    labels = np.arange(2000) % 10 == 0
+    dataset = tf.data.Dataset.from_tensor_slices((np.arange(2000), labels)).repeat(2)
+    chosen = dataset.rejection_resample(
+        lambda x, label: tf.cast(label, tf.int32), [0.5, 0.5], initial, seed=3
+    )
+    found = [(int(label), int(x)) for label, (x, _) in chosen]
+    assert all(label == (x % 10 == 0) for label, x in found)
+    # All 400 of the rare class, and about as many of the other.
+    assert sum(label for label, _ in found) == 400
+    assert 330 < sum(1 - label for label, _ in found) < 480
+    assert found == [(int(label), int(x)) for label, (x, _) in chosen]
 
 
 def test_csv_files_are_decompressed(tmp_path):
@@ -373,4 +381,4 @@ def test_csv_files_are_decompressed(tmp_path):
     assert features["y"].numpy().tolist() == [3.0, 6.0]
     assert labels.numpy().tolist() == [1, 0]
     with pytest.raises(ValueError, match="Decompress the files"):
-        list(tf.data.experimental.CsvDataset(path, [tf.int32], "ZLIB"))
+        list(tf.data.experimental.CsvDataset(path, [tf.int32], "BZIP2"))

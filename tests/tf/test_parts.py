@@ -180,7 +180,7 @@ def test_datasets_are_those_of_mirrax():
     assert tf.data.experimental.cardinality(tf.data.Dataset.range(3)) == 3
     assert tf.data.experimental.AUTOTUNE == tf.data.AUTOTUNE
     with pytest.raises(AttributeError, match=r"the method of the same name"):
-        tf.data.experimental.rejection_resample  # noqa: B018
+        tf.data.experimental.dense_to_sparse  # noqa: B018
     with pytest.raises(AttributeError, match=r"no `tf.data.DatasetSpec`"):
         tf.data.DatasetSpec  # noqa: B018
 

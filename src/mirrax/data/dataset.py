@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import glob as globbing
 import itertools
 import os
@@ -20,9 +21,12 @@ from mirrax.data.dataset_options import Options
 from mirrax.data.file_formats.element_files import ElementFile, write_elements
 from mirrax.data.grouping_operations import GroupingOperations
 from mirrax.data.iterator import DatasetIterator
+from mirrax.data.nodes.buffered import Prefetch
 from mirrax.data.nodes.caching import SavedElements
-from mirrax.data.nodes.combining import Zip, chosen, sampled
+from mirrax.data.nodes.combining import Concatenate, Zip, chosen, sampled
+from mirrax.data.nodes.filtering import Filter
 from mirrax.data.nodes.mapping import Map
+from mirrax.data.nodes.ordering import Repeat, Shuffle
 from mirrax.data.nodes.sources import (
     Generated,
     RandomNumbers,
@@ -31,7 +35,7 @@ from mirrax.data.nodes.sources import (
     slices,
 )
 from mirrax.data.operations import plan_of
-from mirrax.data.plan.node import INFINITE, UNKNOWN, Node, rewrite
+from mirrax.data.plan.node import INFINITE, UNKNOWN, Node, replace_inputs, rewrite
 from mirrax.data.plan.seeds import random_seed
 from mirrax.errors import NotFoundError
 from mirrax.trees import NotTraceableLeaf, Tree
@@ -154,6 +158,18 @@ class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
         """Returns the number of elements; -1 if infinite, -2 if unknown."""
         return self._plan.cardinality
 
+    def ignore_errors(self) -> Dataset:
+        """Returns this dataset without elements for which a function raised an error.
+
+        That is a function given to `map` or `filter`. Errors of the sources of `batch`,
+        `zip` and other operations that combine elements are raised: ignore them there.
+
+        >>> dataset = Dataset.range(4).map(lambda x: 6 // int(x)).ignore_errors()
+        >>> [int(x) for x in dataset]
+        [6, 3, 2]
+        """
+        return self._with_plan(_skipping_errors(self._plan))
+
     def as_numpy_iterator(self) -> Iterator[Tree]:
         """Returns the elements as NumPy arrays, which they are anyway."""
         return self._iterator(DatasetIterator)
@@ -184,6 +200,10 @@ class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
         made = self._with_plan(self._plan)
         made._options = options.after(self._options)
         return made
+
+    @override
+    def concatenate(self, dataset: Dataset) -> Dataset:
+        return super().concatenate(dataset).with_options(dataset.options())
 
     def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
         """Returns `transformation_func` of this dataset."""
@@ -256,7 +276,7 @@ class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
                 "`mirrax.data.as_dataset` for other data."
             )
         plan = Zip(tuple(leaf.plan for leaf in leaves), nesting)
-        return Dataset(plan, leaves[0].options())
+        return Dataset(plan, _common_options(leaves))
 
     @staticmethod
     def counter(start: int = 0, step: int = 1, dtype: Any = np.int64) -> Dataset:
@@ -289,7 +309,7 @@ class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
         plans = [plan_of(dataset, "`datasets`") for dataset in datasets]
         choices = plan_of(choice_dataset, "`choice_dataset`")
         plan = chosen(plans, choices, stop_on_empty_dataset)
-        return Dataset(plan, datasets[0].options())
+        return Dataset(plan, _common_options(datasets))
 
     @staticmethod
     def sample_from_datasets(
@@ -312,7 +332,7 @@ class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
         plans = [plan_of(dataset, "`datasets`") for dataset in datasets]
         rerandomize = rerandomize_each_iteration
         plan = sampled(plans, weights, seed, stop_on_empty_dataset, rerandomize)
-        return Dataset(plan, datasets[0].options())
+        return Dataset(plan, _common_options(datasets))
 
     @override
     def _with_plan(self, plan: Node) -> Dataset:
@@ -328,9 +348,24 @@ class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
         self._iterations = itertools.count(iteration + 1)
 
 
+def _common_options(datasets: Sequence[Dataset]) -> Options:
+    """Returns the options of datasets; where they differ, those of the last."""
+    options = [dataset.options() for dataset in datasets]
+    return functools.reduce(lambda earlier, later: later.after(earlier), options)
+
+
 def _without_vectorizing(node: Node) -> Node:
     if isinstance(node, Map):
         return dataclasses.replace(node, vectorize=False)
+    return node
+
+
+def _skipping_errors(node: Node) -> Node:
+    if type(node) in (Map, Filter):
+        node = dataclasses.replace(node, skips_errors=True)  # type: ignore[call-arg]
+    # Others would combine elements differently, such as those of another dataset.
+    if isinstance(node, Map | Filter | Prefetch | Shuffle | Repeat | Concatenate):
+        return replace_inputs(node, _skipping_errors)
     return node
 
 

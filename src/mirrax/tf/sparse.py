@@ -31,10 +31,7 @@ def to_dense(
     validate_indices: bool = True,
     name: Any = None,
 ) -> Any:
-    """Returns the dense tensor.
-
-    A feature of `tf.io.VarLenFeature` is dense and returned as it is.
-    """
+    """Returns the dense tensor; dense tensors are returned as they are."""
     if not isinstance(sp_input, SparseTensor):
         return sp_input
     dense, mask = jax.tree.leaves(sp_input)

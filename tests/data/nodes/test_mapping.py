@@ -116,3 +116,25 @@ def test_scan_gives_a_tuple_as_one_element():
 def test_scan_needs_a_pair():
     with pytest.raises(TypeError, match=r"must return a pair.*Received: "):
         list(Dataset.range(2).scan(0, lambda state, x: state))
+
+
+def _inverse(x):
+    return 6 // int(x)
+
+
+def test_errors_of_elements_are_ignored_up_to_where_elements_are_combined():
+    inverses = Dataset.range(4).map(_inverse)
+    kept = inverses.prefetch(2).repeat(2).ignore_errors()
+    assert [int(x) for x in kept] == [6, 3, 2, 6, 3, 2]
+    # Otherwise, each of the others would belong to another number.
+    with pytest.raises(ZeroDivisionError):
+        list(Dataset.zip(inverses, Dataset.range(4)).ignore_errors())
+
+
+def test_a_position_among_ignored_errors_is_restored():
+    dataset = Dataset.range(8).map(lambda x: 6 // (int(x) % 3)).ignore_errors()
+    iterator = iter(dataset)
+    assert [int(next(iterator)) for _ in range(3)] == [6, 3, 6]
+    other = iter(dataset)
+    other.restore_state(iterator.save_state())
+    assert [int(x) for x in other] == [int(x) for x in iterator] == [3, 6]

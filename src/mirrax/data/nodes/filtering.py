@@ -21,6 +21,7 @@ from mirrax.data.plan.node import (
     State,
     Stream,
 )
+from mirrax.data.plan.vectorize import log_skipped
 from mirrax.errors import InvalidArgumentError
 
 
@@ -62,9 +63,15 @@ class _FilterStream(SourceStream, DelayingStream):
 
     def _is_kept(self, row: Any, number: int) -> bool:
         operation = self._node.operation
-        with cols.ErrorNote(operation, number):
-            result = cols.call(self._node.predicate, self.structure, row)
-            return _truth_of(result, operation)
+        try:
+            with cols.ErrorNote(operation, number):
+                result = cols.call(self._node.predicate, self.structure, row)
+                return _truth_of(result, operation)
+        except Exception as error:
+            if not self._node.skips_errors:
+                raise
+            log_skipped(error)
+            return False
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -77,6 +84,7 @@ class Filter(SourceNode):
     is_until_false: ClassVar[bool] = False
 
     predicate: Callable[..., Any]
+    skips_errors: bool = dataclasses.field(default=False, repr=False)
 
     @property
     @override

@@ -17,6 +17,7 @@ from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.inference import common_spec, spec_of_first, spec_of_row
 from mirrax.data.plan.node import (
+    INFINITE,
     UNKNOWN,
     Epoch,
     Node,
@@ -43,7 +44,6 @@ class GroupByWindow(SourceNode, Seeded):
     """
 
     is_expensive = True
-    cardinality = UNKNOWN
     is_unseeded = True
 
     key_of: Callable[..., Any]
@@ -67,6 +67,11 @@ class GroupByWindow(SourceNode, Seeded):
                 specs.append(self.reduce(np.int64(key), group).spec)
         spec = common_spec(specs)
         return spec_of_first(self) if spec is None else spec
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        return INFINITE if self.source.cardinality == INFINITE else UNKNOWN
 
 
 class _GroupStream(ReplayedStream):

@@ -17,6 +17,7 @@ from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.inference import spec_of_function
 from mirrax.data.plan.node import (
+    UNKNOWN,
     DelayingStream,
     Epoch,
     ReplayedStream,
@@ -36,6 +37,7 @@ class Map(SourceNode):
     Args:
         num_threads: How many calls run at once; 0 for sequential calls.
         vectorize: Whether the function may be called once for many elements.
+        skips_errors: Whether elements for which it raises an error are left out.
     """
 
     is_expensive = True
@@ -43,11 +45,12 @@ class Map(SourceNode):
     function: Callable[..., Any]
     num_threads: int = 0
     vectorize: bool = True
+    skips_errors: bool = dataclasses.field(default=False, repr=False)
 
     @override
     def open(self, epoch: Epoch) -> Stream:
         source = self.source.open(epoch)
-        function = MappedFunction(self.function, self.vectorize)
+        function = MappedFunction(self.function, self.vectorize, self.skips_errors)
         kind = _MapStream if self.num_threads < 2 else _ParallelMapStream
         return kind(source, self, function)
 
@@ -55,6 +58,12 @@ class Map(SourceNode):
     @override
     def spec(self) -> Any:
         return spec_of_function(self.function, self.source, self)
+
+    @property
+    @override
+    def cardinality(self) -> int:
+        inner = self.source.cardinality
+        return UNKNOWN if self.skips_errors and inner > 0 else inner
 
 
 class _MapStream(SourceStream, DelayingStream):
@@ -64,21 +73,22 @@ class _MapStream(SourceStream, DelayingStream):
 
     @override
     def _take(self, limit: int) -> Columns | None:
-        columns = self._source.take(limit)
-        if columns is None:
-            return None
-        structure = self._source.structure
-        batched = self._function.try_batched(structure, columns)
-        if batched is not None:
-            self.structure, result = batched
-        else:
+        while (columns := self._source.take(limit)) is not None:
+            structure = self._source.structure
+            batched = self._function.try_batched(structure, columns)
+            if batched is not None:
+                self.structure, result = batched
+                self._count += cols.num_rows(result)
+                return result
             call = functools.partial(self._function.call, structure)
             numbers = itertools.count(self._count)
-            results = self._until_error(map(call, cols.rows_of(columns), numbers))
-            self.structure = results[-1][1]
-            result = cols.from_rows([leaves for leaves, _ in results])
-        self._count += cols.num_rows(result)
-        return result
+            self._count += cols.num_rows(columns)
+            calls = map(call, cols.rows_of(columns), numbers)
+            results = self._until_error(made for made in calls if made is not None)
+            if results:
+                self.structure = results[-1][1]
+                return cols.from_rows([leaves for leaves, _ in results])
+        return None
 
 
 class _ScanStream(ReplayedStream, SourceStream):
@@ -162,15 +172,16 @@ class _ParallelMapStream(SourceStream):
         if not self._running and (batched := self._take_batched(limit)) is not None:
             return batched
         self._start_calls()
-        if not self._running:
-            self._pool.close()
-            if self._error is not None:
-                raise self._error
-            return None
-        found = self._collect(limit)
-        # Keep the threads busy while the caller uses these.
-        self._start_calls()
-        return cols.from_rows(found)
+        while self._running:
+            found = self._collect(limit)
+            # Keep the threads busy while the caller uses these.
+            self._start_calls()
+            if found:
+                return cols.from_rows(found)
+        self._pool.close()
+        if self._error is not None:
+            raise self._error
+        return None
 
     @override
     def state(self) -> State:
@@ -208,7 +219,10 @@ class _ParallelMapStream(SourceStream):
             self._count += 1
 
     def _collect(self, limit: int) -> list[Any]:
-        """Returns finished results, at least one; raises an error if it is next."""
+        """Returns finished results; raises an error if it is next.
+
+        At least one, unless errors are skipped.
+        """
         found: list[Any] = []
         while self._running and len(found) < limit:
             future = self._running[0][1]
@@ -217,11 +231,13 @@ class _ParallelMapStream(SourceStream):
             elif not future.done() or future.exception() is not None:
                 break
             try:
-                leaves, self.structure = future.result()
+                made = future.result()
             except Exception:
                 self._has_ended = True
                 self._pool.close()
                 raise
             self._running.popleft()
-            found.append(leaves)
+            if made is not None:
+                leaves, self.structure = made
+                found.append(leaves)
         return found

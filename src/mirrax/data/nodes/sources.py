@@ -229,12 +229,16 @@ class _GeneratedStream(ReplayedStream):
 
 
 def _fitted(leaf: Any, spec: TensorSpec) -> Any:
-    array = as_array(leaf)
-    is_other_kind = (array.dtype == STRING) != (spec.dtype == STRING)
-    if array.size and (
-        is_other_kind or not np.can_cast(array.dtype, spec.dtype, "same_kind")
-    ):
-        raise TypeError
+    # Python numbers keep their precision where it is asked for.
+    array = np.asarray(leaf) if spec.dtype == np.float64 else as_array(leaf)
     if not spec.allows(array.shape):
         raise ValueError
+    if array.dtype.kind in "iu" and spec.dtype.kind in "iu":
+        # Also to unsigned numbers, of which signed ones are not the same kind.
+        fits = np.array_equal(array.astype(spec.dtype), array)
+    else:
+        is_other_kind = (array.dtype == STRING) != (spec.dtype == STRING)
+        fits = not is_other_kind and np.can_cast(array.dtype, spec.dtype, "same_kind")
+    if array.size and not fits:
+        raise TypeError
     return array.astype(spec.dtype)

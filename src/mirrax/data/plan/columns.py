@@ -50,10 +50,14 @@ def as_strings(rows: Sequence[Any]) -> np.ndarray[Any, Any]:
 def as_array(value: Any) -> np.ndarray[Any, Any]:
     """Returns an array of a number, a string, a list of them, or another array."""
     array = np.asarray(value)
+    if array.dtype.kind in "US" and not isinstance(value, np.ndarray):
+        # NumPy's own strings lose zeros at their end.
+        array = np.asarray(value, object)
     is_text = array.dtype == STRING and all(isinstance(x, str) for x in array.flat)
     if array.dtype.kind in "US" or is_text:
         return as_strings(array.ravel().tolist()).reshape(array.shape)
-    if isinstance(value, list | float | int) and array.dtype == np.float64:
+    is_numpy = isinstance(value, np.generic)
+    if isinstance(value, list | float) and not is_numpy and array.dtype == np.float64:
         # As TensorFlow and JAX convert Python numbers.
         return array.astype(np.float32)
     return array

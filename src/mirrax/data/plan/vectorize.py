@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dis
 import inspect
+import logging
 import random
 import types
 from collections.abc import (
@@ -48,6 +49,14 @@ _CONSTANT_TYPES = (
 _WRITES = {"STORE_ATTR", "STORE_DEREF", "STORE_GLOBAL", "STORE_SUBSCR"}
 
 
+_log = logging.getLogger(__name__)
+
+
+def log_skipped(error: Exception) -> None:
+    """Logs the error of an element that is left out."""
+    _log.info("Left out an element because of its error: %r", error)
+
+
 class NotVectorizable(Exception):  # noqa: N818 - a signal to the planner
     """An operation that cannot be vectorized exactly."""
 
@@ -55,8 +64,11 @@ class NotVectorizable(Exception):  # noqa: N818 - a signal to the planner
 class MappedFunction:
     """A function that is called for many elements at once if the results are equal."""
 
-    def __init__(self, function: Callable[..., Any], vectorize: bool) -> None:
+    def __init__(
+        self, function: Callable[..., Any], vectorize: bool, skips_errors: bool = False
+    ) -> None:
         self._function = function
+        self._skips_errors = skips_errors
         self._vectorize = vectorize and is_pure(function)
         self._is_deterministic = self._vectorize and is_deterministic(function)
         self._is_verified = False
@@ -84,11 +96,20 @@ class MappedFunction:
         return None
 
     def call(self, structure: Any, row: Sequence[Any], number: int) -> Any:
-        """Returns the leaves and the structure of the result for one element."""
-        with cols.ErrorNote("map", number):
-            result = cols.call(self._function, structure, row)
-            leaves, nesting = jax.tree.flatten(result)
-            self._check(nesting, result)
+        """Returns the leaves and the structure of the result for one element.
+
+        None if there is none, because errors are skipped.
+        """
+        try:
+            with cols.ErrorNote("map", number):
+                result = cols.call(self._function, structure, row)
+                leaves, nesting = jax.tree.flatten(result)
+                self._check(nesting, result)
+        except Exception as error:
+            if not self._skips_errors:
+                raise
+            log_skipped(error)
+            return None
         return leaves, nesting
 
     def _check(self, nesting: Any, result: Any) -> None:

@@ -9,6 +9,7 @@ from mirrax.tf.data.datasets import Dataset as Dataset
 from mirrax.tf.data.datasets import FixedLengthRecordDataset as FixedLengthRecordDataset
 from mirrax.tf.data.datasets import TextLineDataset as TextLineDataset
 from mirrax.tf.data.datasets import TFRecordDataset as TFRecordDataset
+from mirrax.tf.data.options import Accepted as ThreadingOptions
 from mirrax.tf.data.options import Options as Options
 from mirrax.tf.missing_names import names_of
 
@@ -22,6 +23,7 @@ __all__ = [
     "Options",
     "TFRecordDataset",
     "TextLineDataset",
+    "ThreadingOptions",
     "experimental",
 ]
 

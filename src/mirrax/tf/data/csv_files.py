@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import csv
 import glob
 import gzip
+import io
+import pathlib
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
@@ -14,11 +19,11 @@ from mirrax import TensorSpec
 from mirrax.tf.data.datasets import Dataset
 from mirrax.tf.dtypes import string
 from mirrax.tf.errors import NotFoundError
-from mirrax.tf.io.decoding import decode_csv
+from mirrax.tf.io.decoding import csv_column
 from mirrax.tf.io.files import path_of
 
 # The types of columns, the narrowest first.
-_KINDS: tuple[Any, ...] = (np.int32, np.float32, str)
+_KINDS: tuple[Any, ...] = (np.int32, np.int64, np.float32, np.float64, str)
 
 
 def CsvDataset(  # noqa: N802 - TensorFlow's name
@@ -55,16 +60,16 @@ def CsvDataset(  # noqa: N802 - TensorFlow's name
                     if use_quote_delim
                     else csv.reader(file, delimiter=field_delim, quoting=csv.QUOTE_NONE)
                 ):
-                    if fields and not (header and index == 0):
-                        yield decoded(fields)
+                    # In files of one column, an empty line is an empty field.
+                    is_row = bool(fields) or len(record_defaults) == 1
+                    if is_row and not (header and index == 0):
+                        yield decoded(fields or [""])
 
     def decoded(fields: Sequence[str]) -> tuple[Any, ...]:
         numbers = range(len(fields)) if select_cols is None else select_cols
         chosen = [fields[i] for i in numbers if i not in (exclude_cols or ())]
-        quoted = ",".join('"' + field.replace('"', '""') + '"' for field in chosen)
-        columns = decode_csv(quoted, record_defaults, na_value=na_value)
-        arrays = [np.asarray(column) for column in columns]
-        return tuple(x.item() if x.dtype == string else x for x in arrays)
+        pairs = zip(chosen, record_defaults, strict=True)
+        return tuple(csv_column([x], default, na_value)[0] for x, default in pairs)
 
     signature = tuple(TensorSpec([], _dtype(default)) for default in record_defaults)
     return Dataset.from_generator(lines, output_signature=signature)
@@ -75,6 +80,8 @@ def _dtype(default: Any) -> np.dtype[Any]:
     kind = np.dtype(default) if is_type else np.asarray(default).dtype
     if kind.kind in "OSU":
         return string
+    if isinstance(default, np.ndarray):
+        return kind
     return np.dtype({"float64": "float32", "int64": "int32"}.get(kind.name, kind.name))
 
 
@@ -109,13 +116,28 @@ def make_csv_dataset(
     if column_names is None:
         with _open(paths[0], compression_type) as file:
             column_names = next(csv.reader(file, delimiter=field_delim))
-    chosen = list(column_names if select_columns is None else select_columns)
-    numbers = [list(column_names).index(name) for name in chosen]
+    numbers = _numbers_of(select_columns, list(column_names))
+    chosen = [column_names[number] for number in numbers]
+    if label_name is not None and label_name not in chosen:
+        raise ValueError(
+            f"`label_name` must be one of the columns. Received: {label_name!r}, for "
+            f"{chosen}."
+        )
     if column_defaults is None:
         rows = _first_rows(
             paths, compression_type, header, field_delim, num_rows_for_inference
         )
-        column_defaults = [_inferred([row[i] for row in rows]) for i in numbers]
+        for row in rows:
+            if len(row) != len(column_names):
+                raise ValueError(
+                    "Each line must have a field for each column. Received: "
+                    f"{len(row)} fields, for the columns {list(column_names)}."
+                )
+        missing = ("", na_value)
+        column_defaults = [
+            _inferred([row[i] for row in rows if row[i] not in missing])
+            for i in numbers
+        ]
     lines: Any = CsvDataset(
         paths,
         column_defaults,
@@ -131,10 +153,20 @@ def make_csv_dataset(
     batches = lines.repeat(num_epochs).batch(batch_size, num_epochs is None)
 
     def named(*columns: Any) -> Any:
-        features = dict(zip(chosen, columns, strict=True))
+        # Keeps the order of the columns, unlike a dict, whose keys JAX sorts.
+        features = collections.OrderedDict(zip(chosen, columns, strict=True))
         return features if label_name is None else (features, features.pop(label_name))
 
     return batches.map(named).prefetch(prefetch_buffer_size or 1)  # type: ignore[no-any-return]
+
+
+def _numbers_of(selected: Any, names: list[str]) -> list[int]:
+    """Returns the numbers of the selected columns, given by name or number."""
+    if len(set(names)) < len(names):
+        raise ValueError(f"The names of columns must differ. Received: {names}.")
+    if selected is None:
+        return list(range(len(names)))
+    return sorted(x if isinstance(x, int) else names.index(x) for x in selected)
 
 
 def _files(pattern: Any) -> list[str]:
@@ -146,9 +178,12 @@ def _files(pattern: Any) -> list[str]:
 
 
 def _open(path: str, compression: Any) -> IO[str]:
+    if compression == "ZLIB":
+        data = zlib.decompress(pathlib.Path(path).read_bytes())
+        return io.StringIO(data.decode(), newline="")
     if compression not in (None, "", "GZIP"):
         raise ValueError(
-            '`compression_type` must be None, "" or "GZIP" for CSV files. Received: '
+            '`compression_type` must be None, "", "GZIP" or "ZLIB". Received: '
             f"{compression!r}. Decompress the files."
         )
     return (gzip.open if compression else open)(path, "rt", newline="")
@@ -167,10 +202,13 @@ def _first_rows(
 def _inferred(fields: Sequence[str]) -> Any:
     """Returns the default for empty fields, of the narrowest type that fits all."""
     for kind in _KINDS:
-        try:
-            for field in fields:
-                kind(field or 0)
-        except (ValueError, OverflowError):
-            continue
-        return [kind(0) if kind is not str else ""]
+        with contextlib.suppress(ValueError, OverflowError):
+            if all(_holds(kind, field) for field in fields):
+                return np.zeros(1, kind)
     raise AssertionError("every field is a string")
+
+
+def _holds(kind: Any, field: str) -> bool:
+    with np.errstate(over="ignore"):
+        value = kind(field)
+    return kind is not np.float32 or bool(np.isinf(value) == np.isinf(float(field)))

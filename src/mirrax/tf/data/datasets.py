@@ -12,11 +12,16 @@ import jax
 import numpy as np
 
 import mirrax
+from mirrax.errors import InvalidArgumentError, NotFoundError
 from mirrax.tf.data.input_iterator import InputIterator
 from mirrax.tf.key_order import ordered, ordered_like, plain
 from mirrax.tf.missing_names import replacement_of
 from mirrax.tf.tensors.host_tensors import flat_array, host
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor, element, is_ragged_tensor
+
+_RANDOM_NUMBERS = 2**32
+_TINY = 1e-30
+_UNSEEN = 10.0
 
 
 class _Reader(mirrax.data.DatasetIterator):
@@ -89,6 +94,53 @@ class _Tensors:
             batch_size, drop_remainder=drop_remainder
         )
 
+    def rejection_resample(
+        self: Any,
+        class_func: Callable[..., Any],
+        target_dist: Any,
+        initial_dist: Any = None,
+        seed: int | None = None,
+    ) -> Any:
+        """Returns pairs of a class and an element, as many of each class as wanted.
+
+        Elements of the other classes are left out at random.
+
+        Args:
+            class_func: Returns the class of an element, an integer.
+            target_dist: The share of each class in the result.
+            initial_dist: The share of each class in this dataset; by default, that of
+                its elements so far.
+            seed: The random seed.
+        """
+        target = np.asarray(target_dist, float)
+        known = None if initial_dist is None else np.asarray(initial_dist, float)
+
+        def chosen(counts: Any, drawn: Any) -> Any:
+            number, (label, element) = drawn
+            counts = counts + (np.arange(len(target)) == label)
+            ratios = target / (counts if known is None else np.maximum(known, _TINY))
+            share = ratios[label] / ratios.max()
+            return counts, (number < share * _RANDOM_NUMBERS, (label, element))
+
+        is_split = isinstance(self.element_spec, tuple)
+        labelled = self.map(
+            lambda *parts: (class_func(*parts), parts if is_split else parts[0])
+        )
+        numbers = Dataset.random(seed, rerandomize_each_iteration=seed is None)
+        drawn = Dataset.zip((numbers, labelled))
+        # Starts as if some of each class had been there, which smooths the shares.
+        kept = drawn.scan(np.full(len(target), _UNSEEN), chosen)
+        return kept.filter(lambda is_kept, pair: is_kept).map(
+            lambda is_kept, pair: pair
+        )
+
+    def prefetch(self, buffer_size: Any) -> Any:
+        given = mirrax.data.AUTOTUNE if buffer_size is None else buffer_size
+        return super().prefetch(given)  # type: ignore[misc]
+
+    def ignore_errors(self, log_warning: bool = False) -> Any:
+        return super().ignore_errors()  # type: ignore[misc]
+
     def cardinality(self) -> Any:
         return host(np.int64(super().cardinality()))  # type: ignore[misc]
 
@@ -101,7 +153,7 @@ class _Tensors:
         found = list(self.take(2))
         if len(found) != 1:
             count = "none" if not found else "several"
-            raise mirrax.errors.InvalidArgumentError(
+            raise InvalidArgumentError(
                 f"The dataset must have exactly one element. Received: {count}. Use "
                 "`take(1)`, or iterate over it."
             )
@@ -212,7 +264,10 @@ class Dataset(_Tensors, mirrax.data.Dataset):
     ) -> Dataset:
         patterns = np.asarray(file_pattern, object).ravel().tolist()
         texts = [p.decode() if isinstance(p, bytes) else str(p) for p in patterns]
-        return as_tensors(mirrax.data.Dataset.list_files(texts, shuffle, seed))
+        try:
+            return as_tensors(mirrax.data.Dataset.list_files(texts, shuffle, seed))
+        except NotFoundError as error:
+            raise InvalidArgumentError(str(error)) from error
 
     @staticmethod
     def zip(*args: Any, datasets: Any = None, name: Any = None) -> Dataset:

@@ -1,20 +1,26 @@
 """`tf.data.experimental`."""
 
+import dataclasses
+import enum
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
+import mirrax
 from mirrax.data import AUTOTUNE as AUTOTUNE
 from mirrax.data import INFINITE_CARDINALITY as INFINITE_CARDINALITY
 from mirrax.data import SHARD_HINT as SHARD_HINT
 from mirrax.data import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY
 from mirrax.data import AutoShardPolicy as AutoShardPolicy
 from mirrax.data import DistributeOptions as DistributeOptions
-from mirrax.data import TFRecordWriter as TFRecordWriter
 from mirrax.tf.data.csv_files import CsvDataset as CsvDataset
 from mirrax.tf.data.csv_files import make_csv_dataset as make_csv_dataset
 from mirrax.tf.data.datasets import Dataset, TFRecordDataset
+from mirrax.tf.data.options import Accepted
+from mirrax.tf.dtypes import string
+from mirrax.tf.io.files import path_of
 from mirrax.tf.io.records import parse_example
 from mirrax.tf.missing_names import names_of
 
@@ -104,7 +110,88 @@ def make_batched_features_dataset(
     return batches.map(parsed, parser_num_threads).prefetch(prefetch_buffer_size or 1)  # type: ignore[no-any-return]
 
 
+class TFRecordWriter:
+    """Writes the elements of a dataset, which are strings, to a TFRecord file.
+
+    Args:
+        filename: The file.
+        compression_type: "GZIP" or "ZLIB"; None for no compression.
+    """
+
+    def __init__(self, filename: Any, compression_type: Any = None) -> None:
+        self._file = (path_of(filename), compression_type or "")
+
+    def write(self, dataset: Dataset) -> None:
+        if dataset.element_spec != mirrax.TensorSpec((), string):
+            raise TypeError(
+                "The elements of a dataset that is written to a TFRecord file must be "
+                f"strings. Received: elements of {dataset.element_spec}. Map them to "
+                "`example.SerializeToString()`."
+            )
+        with mirrax.data.TFRecordWriter(*self._file) as writer:
+            for record in dataset.as_numpy_iterator():
+                writer.write(record)
+
+
+class ExternalStatePolicy(enum.Enum):
+    """What to do about functions with a state; Mirrax always saves positions."""
+
+    WARN = 0
+    IGNORE = 1
+    FAIL = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Reducer:
+    """How `group_by_reducer` reduces the elements with the same key."""
+
+    init_func: Callable[[Any], Any]
+    reduce_func: Callable[..., Any]
+    finalize_func: Callable[..., Any]
+
+
 # Transformations for `Dataset.apply`.
+
+
+def group_by_reducer(key_func: Callable[..., Any], reducer: Reducer) -> Transformation:
+    """Reduces all elements that have the same key to one element."""
+
+    def reduced(key: Any, group: Any) -> Any:
+        state = group.reduce(reducer.init_func(key), reducer.reduce_func)
+        parts = state if isinstance(state, tuple) else (state,)
+        return Dataset.from_tensors(reducer.finalize_func(*parts))
+
+    everything = np.iinfo(np.int64).max
+    return lambda dataset: dataset.group_by_window(key_func, reduced, everything)
+
+
+def pad_to_cardinality(cardinality: int, mask_key: str = "valid") -> Transformation:
+    """Appends elements of zeros; the feature `mask_key` says which are real."""
+
+    def padded(dataset: Any) -> Any:
+        missing = cardinality - int(dataset.cardinality())
+        spec = dataset.element_spec
+        if missing < 0 or int(dataset.cardinality()) < 0 or not isinstance(spec, dict):
+            raise ValueError(
+                "`pad_to_cardinality` needs a dataset of dicts, with a known number of "
+                f"at most {cardinality} elements. Received: {dataset.cardinality()} "
+                f"elements of {spec}."
+            )
+        if mask_key in spec:
+            raise ValueError(
+                "`mask_key` must not be a feature of the dataset. Received: "
+                f"{mask_key!r}, of {list(spec)}."
+            )
+        zeros = jax.tree.map(_zeros, spec) | {mask_key: np.False_}
+        real = dataset.map(lambda features: {**features, mask_key: np.True_})
+        return real.concatenate(Dataset.from_tensors(zeros).repeat(missing))
+
+    return padded
+
+
+def _zeros(spec: mirrax.TensorSpec) -> Any:
+    shape = [0 if size is None else size for size in spec.shape or ()]
+    return np.full(shape, b"" if spec.dtype == string else 0, spec.dtype)
 
 
 def _method(name: str) -> Callable[..., Transformation]:
@@ -118,6 +205,8 @@ assert_cardinality = _method("assert_cardinality")
 bucket_by_sequence_length = _method("bucket_by_sequence_length")
 enumerate_dataset = _method("enumerate")
 group_by_window = _method("group_by_window")
+ignore_errors = _method("ignore_errors")
+rejection_resample = _method("rejection_resample")
 scan = _method("scan")
 take_while = _method("take_while")
 unbatch = _method("unbatch")
@@ -164,12 +253,22 @@ def copy_to_device(target_device: Any, source_device: str = "") -> Transformatio
     return lambda dataset: dataset
 
 
+def parse_example_dataset(
+    features: Any, num_parallel_calls: int = 1, deterministic: Any = None
+) -> Transformation:
+    """Parses batches of serialized examples into dicts of features."""
+    return lambda dataset: dataset.map(
+        lambda records: parse_example(records, features), num_parallel_calls
+    )
+
+
 def shuffle_and_repeat(
     buffer_size: int, count: Any = None, seed: Any = None
 ) -> Transformation:
     return lambda dataset: dataset.shuffle(buffer_size, seed).repeat(count)
 
 
+AutotuneOptions = OptimizationOptions = ThreadingOptions = Accepted
 choose_from_datasets = Dataset.choose_from_datasets
 sample_from_datasets = Dataset.sample_from_datasets
 Counter = Dataset.counter

@@ -53,29 +53,32 @@ def decode_csv(
     if select_cols is not None:
         columns = [columns[index] for index in select_cols]
     return [
-        _column(fields, default, na_value, array.shape)
+        _tensor_of(csv_column(fields, default, na_value).reshape(array.shape))
         for fields, default in zip(columns, record_defaults, strict=True)
     ]
+
+
+def _tensor_of(array: np.ndarray[Any, Any]) -> Any:
+    return string_tensor(array) if array.dtype == object else tensor(array)
 
 
 def _text(line: Any) -> str:
     return line.decode() if isinstance(line, bytes) else str(line)
 
 
-def _column(fields: Any, default: Any, na_value: str, shape: Any) -> Any:
+def csv_column(fields: Any, default: Any, na_value: str) -> np.ndarray[Any, Any]:
+    """Returns fields as numbers, or as objects: bytes."""
     is_type = isinstance(default, np.dtype | type)
     filler = np.asarray([] if is_type else default).reshape(-1)
     kind = np.dtype(default) if is_type else filler.dtype
     is_text = kind.kind in "OSU"
     values = []
     for field in fields:
-        if field in ("", na_value) and not len(filler):
+        missing = field in ("", na_value)
+        if missing and not len(filler):
             raise ValueError(
                 "A field without default must not be empty. Received: an empty field. "
                 "Give the column a default in `record_defaults`."
             )
-        missing = field in ("", na_value)
         values.append(filler[0] if missing else field if is_text else kind.type(field))
-    if is_text:
-        return string_tensor(values).reshape(shape)
-    return tensor(np.array(values, kind).reshape(shape))
+    return np.asarray(string_tensor(values)) if is_text else np.array(values, kind)

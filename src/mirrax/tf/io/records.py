@@ -9,8 +9,11 @@ import jax
 import numpy as np
 
 import mirrax
+from mirrax.errors import InvalidArgumentError
+from mirrax.tf.dtypes import string
 from mirrax.tf.tensors.host_tensors import host
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor, several_ragged_dimensions
+from mirrax.tf.tensors.sparse_tensors import SparseTensor
 from mirrax.tf.tensors.tensor import string_tensor
 
 
@@ -61,40 +64,89 @@ class RaggedFeature(mirrax.data.VarLenFeature):
             raise several_ragged_dimensions(f"partitions={self.partitions}")
 
 
+@dataclasses.dataclass(frozen=True)
+class FixedLenSequenceFeature:
+    """A feature with any number of values of one shape, padded in a batch.
+
+    Args:
+        shape: The shape of one value.
+        dtype: float32, int64, or string.
+        allow_missing: Whether an example may have none.
+        default_value: What a batch is padded with; 0, or empty text, by default.
+    """
+
+    shape: Any
+    dtype: Any
+    allow_missing: bool = False
+    default_value: Any = None
+
+
 def parse_single_example(
     serialized: Any, features: Any, example_names: Any = None, name: Any = None
 ) -> Any:
-    parsed = mirrax.data.parse_single_example(_bytes(serialized), _by_key(features))
-    return {
-        name: host(parsed[_key_of(name, feature)]) for name, feature in features.items()
-    }
+    """Returns the features of an example; a `VarLenFeature` is a sparse tensor."""
+    parsed = parse_example([_bytes(serialized)], features)
+    return {key: _first_row(value) for key, value in parsed.items()}
 
 
 def parse_example(
     serialized: Any, features: Any, example_names: Any = None, name: Any = None
 ) -> Any:
+    """Returns the features of examples; a `VarLenFeature` is a sparse tensor."""
     texts = string_tensor(serialized).tolist()
-    parsed = mirrax.data.parse_example(texts, _by_key(features))
+    plain = {_key_of(name, f): _plain(f) for name, f in features.items()}
+    parsed = mirrax.data.parse_example(texts, plain)
     return {
-        name: _batch(feature, parsed[_key_of(name, feature)])
+        name: _tensor_of(parsed[_key_of(name, feature)], feature)
         for name, feature in features.items()
     }
 
 
-def _batch(feature: Any, rows: Any) -> Any:
-    if not isinstance(feature, RaggedFeature):
-        return jax.tree.map(host, rows)
-    lengths = [len(row) for row in rows]
-    return RaggedTensor.from_row_lengths(np.concatenate(rows), lengths)
-
-
-def _by_key(features: Any) -> dict[str, Any]:
-    """Returns features by their names in the examples."""
-    return {_key_of(name, feature): feature for name, feature in features.items()}
-
-
 def _key_of(name: str, feature: Any) -> str:
+    """Returns the name of a feature in the examples."""
     return getattr(feature, "value_key", None) or name
+
+
+def _plain(feature: Any) -> Any:
+    is_sequence = isinstance(feature, FixedLenSequenceFeature)
+    return mirrax.data.VarLenFeature(feature.dtype) if is_sequence else feature
+
+
+def _tensor_of(rows: Any, feature: Any) -> Any:
+    if isinstance(feature, RaggedFeature):
+        return RaggedTensor.from_row_lengths(np.concatenate(rows), list(map(len, rows)))
+    if isinstance(feature, mirrax.data.VarLenFeature):
+        return SparseTensor.of_dense(*_padded(rows, None))
+    if not isinstance(feature, FixedLenSequenceFeature):
+        return host(rows)
+    if not feature.allow_missing and not all(map(len, rows)):
+        raise InvalidArgumentError(
+            "A `FixedLenSequenceFeature` must be in every example. Received: an "
+            "example without values. Give the feature `allow_missing=True`."
+        )
+    shaped = [row.reshape(-1, *feature.shape) for row in rows]
+    return _padded(shaped, feature.default_value)[0]
+
+
+def _padded(rows: list[Any], filler: Any) -> tuple[Any, Any]:
+    """Returns rows filled up to the longest one, and where they have values."""
+    shape = (len(rows), max(map(len, rows), default=0))
+    first = rows[0]
+    if filler is None:
+        filler = b"" if first.dtype == string else 0
+    batch = np.full((*shape, *first.shape[1:]), filler, first.dtype)
+    mask = np.zeros(shape, bool)
+    for index, row in enumerate(rows):
+        batch[index, : len(row)] = row
+        mask[index, : len(row)] = True
+    return host(batch), host(mask)
+
+
+def _first_row(value: Any) -> Any:
+    if isinstance(value, SparseTensor):
+        dense, mask = jax.tree.leaves(value)
+        return SparseTensor.of_dense(dense[0], mask[0])
+    return value[0]
 
 
 def _bytes(value: Any) -> Any:

@@ -63,12 +63,6 @@ REPLACEMENTS: dict[str, str] = {
     "tf.config.threading": "`tf.compat.v1.ConfigProto` at start-up",
     "tf.contrib": "the names of TensorFlow 2, or Keras",
     "tf.data.Dataset": "`Dataset.from_generator` with a generator that does the same",
-    "tf.data.Dataset.ignore_errors": (
-        "`map` with a function that catches them, and `filter`"
-    ),
-    "tf.data.Dataset.rejection_resample": (
-        "`sample_from_datasets` of one dataset for each class (`filter`)"
-    ),
     "tf.data.Dataset.snapshot": "`cache(filename)`",
     "tf.data.experimental": "the method of the same name of `tf.data.Dataset`",
     "tf.data.Dataset.sparse_batch": _PADDED,
@@ -83,8 +77,6 @@ REPLACEMENTS: dict[str, str] = {
     "tf.graph_util": "plain functions",
     "tf.image": "`jax.image`, `dm_pix`, or Pillow in the input pipeline",
     "tf.io.gfile": "the name in lower case, such as `tf.io.gfile.exists`",
-    "tf.io.parse_tensor": "`np.load` of a buffer, or `tf.io.decode_raw`",
-    "tf.io.serialize_tensor": "`np.save` to a buffer, or `array.tobytes()`",
     "tf.keras": "the names of Keras 3, as in its documentation",
     "tf.keras.backend": "the function of the same name in `keras.ops`",
     "tf.keras.backend.categorical_focal_crossentropy": (

@@ -44,19 +44,30 @@ def gather(
     indices: Any,
     validate_indices: Any = None,
     axis: int | None = None,
-    batch_dims: int = 0,
+    batch_dims: int | None = 0,
     name: Any = None,
 ) -> Any:
     if isinstance(indices, RaggedTensor):
         return indices.map(lambda at: gather(params, at, axis=axis))
     params, indices = tensor(params), tensor(indices)
-    if library_of(params) is np:
-        return host(np.take(params, np.asarray(indices), axis or 0))
-    axis = batch_dims if axis is None else axis % params.ndim
-    take: Any = functools.partial(jnp.take, axis=axis - batch_dims)
-    for _ in range(batch_dims):
+    num_batch = batch_dims or 0
+    num_batch += indices.ndim if num_batch < 0 else 0
+    axis = (batch_dims or 0) if axis is None else axis
+    axis += params.ndim if axis < 0 else 0
+    library = library_of(params)
+    take: Any = functools.partial(library.take, axis=axis - num_batch)
+    if library is np:
+        for _ in range(num_batch):
+            take = functools.partial(_take_rows, take)
+        return host(take(params, np.asarray(indices)))
+    for _ in range(num_batch):
         take = jax.vmap(take)
     return take(params, indices)
+
+
+def _take_rows(take: Callable[..., Any], params: Any, indices: Any) -> Any:
+    rows = [take(*pair) for pair in zip(params, indices, strict=True)]
+    return np.array(rows, params.dtype)
 
 
 def gather_nd(
@@ -106,11 +117,12 @@ def where(condition: Any, x: Any = None, y: Any = None, name: Any = None) -> Any
 def boolean_mask(
     tensor: Any, mask: Any, axis: int | None = None, name: str = "boolean_mask"
 ) -> Any:
-    array = jnp.moveaxis(_tensor(tensor), axis or 0, 0)
-    mask = _tensor(mask)
-    if mask.ndim == 1:
-        return jnp.moveaxis(array[mask], 0, axis or 0)
-    return array[mask]
+    array = _tensor(tensor)
+    library = library_of(array)
+    # Strings are on the host.
+    mask = np.asarray(mask) if library is np else _tensor(mask)
+    chosen = library.moveaxis(array, axis or 0, 0)[mask]
+    return library.moveaxis(chosen, 0, axis or 0) if mask.ndim == 1 else chosen
 
 
 def sort(

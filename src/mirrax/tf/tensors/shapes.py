@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.export import is_symbolic_dim
 
+from mirrax.errors import InvalidArgumentError
 from mirrax.tf.dtypes import canonical, int32
 from mirrax.tf.exports import defined_after
 from mirrax.tf.tensors.host_tensors import host
@@ -80,7 +81,8 @@ def transpose(
 
 
 def broadcast_to(input: Any, shape: Any, name: Any = None) -> Any:
-    return jnp.broadcast_to(tensor(input), sizes(shape))
+    array = tensor(input)
+    return library_of(array).broadcast_to(array, sizes(shape))
 
 
 def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
@@ -129,7 +131,8 @@ def unstack(
 ) -> list[Any]:
     if isinstance(value, OpenShape):
         return list(value)
-    return list(jnp.moveaxis(tensor(value), axis, 0))
+    array = tensor(value)
+    return [host(row) for row in library_of(array).moveaxis(array, axis, 0)]
 
 
 def split(
@@ -140,13 +143,14 @@ def split(
     name: Any = None,
 ) -> list[Any]:
     array = tensor(value)
+    cut = library_of(array).split
     if isinstance(num_or_size_splits, int):
-        return list(jnp.split(array, num_or_size_splits, axis))
+        return list(cut(array, num_or_size_splits, axis))
     parts = list(sizes(num_or_size_splits))
     if -1 in parts:
         known = sum(part for part in parts if part >= 0)
         parts[parts.index(-1)] = array.shape[axis] - known
-    return list(jnp.split(array, np.cumsum(parts)[:-1].tolist(), axis))
+    return list(cut(array, np.cumsum(parts)[:-1].tolist(), axis))
 
 
 def tile(input: Any, multiples: Any, name: Any = None) -> Any:
@@ -174,21 +178,32 @@ def pad(
 
 
 def reverse(tensor: Any, axis: Any, name: Any = None) -> Any:
-    return jnp.flip(_tensor(tensor), axes(axis))
+    array = _tensor(tensor)
+    return library_of(array).flip(array, axes(axis))
 
 
 def roll(input: Any, shift: Any, axis: Any, name: Any = None) -> Any:
-    return jnp.roll(tensor(input), axes(shift), axes(axis))
+    array = tensor(input)
+    return library_of(array).roll(array, axes(shift), axes(axis))
 
 
 def slice(input_: Any, begin: Any, size: Any, name: Any = None) -> Any:
     array = tensor(input_)
-    starts = begin if is_traced(begin) else list(np.asarray(begin))
+    starts = begin if is_traced(begin) else np.asarray(begin).tolist()
     wanted = [
         array.shape[i] - int(starts[i]) if s == -1 else s
         for i, s in enumerate(sizes(size))
     ]
-    return jax.lax.dynamic_slice(array, starts, wanted)
+    if is_traced(begin):
+        return jax.lax.dynamic_slice(array, starts, wanted)
+    stops = [start + count for start, count in zip(starts, wanted, strict=True)]
+    bounds = zip(starts, wanted, stops, array.shape, strict=True)
+    if any(min(start, count) < 0 or stop > end for start, count, stop, end in bounds):
+        raise InvalidArgumentError(
+            "A slice must be within the tensor. Received: "
+            f"begin={starts}, size={wanted} for the shape {tuple(array.shape)}."
+        )
+    return array[tuple(map(builtins.slice, starts, stops))]
 
 
 def strided_slice(

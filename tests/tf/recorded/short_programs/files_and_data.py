@@ -93,6 +93,232 @@ def csv_chosen(tf, np):
     return [dict(features) for features in data]
 
 
+def csv_inferred(tf, np):
+    path = _csv("z,n,y,x\n1,8589934592,3e50,?\n,?,2.5,a\n")
+    make = tf.data.experimental.make_csv_dataset
+    options = dict(num_epochs=1, shuffle=False, na_value="?")
+    whole = make(path, 2, **options)
+    numbered = make(path, 2, select_columns=[3, 1], **options)
+    # In the order of the columns.
+    return [
+        [list(row), list(row.values())] for data in (whole, numbered) for row in data
+    ]
+
+
+def csv_of_one_column(tf, np):
+    path = _csv("1\n\n3\n")
+    return list(tf.data.experimental.CsvDataset(path, [[7]]))
+
+
+def csv_label_that_is_no_column(tf, np):
+    tf.data.experimental.make_csv_dataset(_csv("a,b\n1,2\n"), 1, label_name="c")
+
+
+def csv_names_that_repeat(tf, np):
+    tf.data.experimental.make_csv_dataset(_csv("1,2\n"), 1, column_names=["a", "a"])
+
+
+def csv_lines_that_are_short(tf, np):
+    tf.data.experimental.make_csv_dataset(
+        _csv("1,2\n"), 1, column_names=["a", "b", "c"], header=False
+    )
+
+
+def records_of_a_dataset(tf, np):
+    path = os.path.join(tempfile.mkdtemp(), "r")
+    texts = tf.data.Dataset.from_tensor_slices(["a", "bc"])
+    tf.data.experimental.TFRecordWriter(path, "GZIP").write(texts)
+    return list(tf.data.TFRecordDataset(path, "GZIP"))
+
+
+def records_that_are_no_strings(tf, np):
+    path = os.path.join(tempfile.mkdtemp(), "r")
+    tf.data.experimental.TFRecordWriter(path).write(tf.data.Dataset.range(2))
+
+
+def errors_are_ignored(tf, np):
+    def inverse(x):
+        return tf.debugging.check_numerics(1.0 / x, "bad")
+
+    data = tf.data.Dataset.from_tensor_slices([1.0, 0.0, 2.0, 4.0, 0.0])
+    ignored = tf.data.experimental.ignore_errors()
+    made = [
+        data.map(inverse).ignore_errors(),
+        data.map(inverse, num_parallel_calls=2).apply(ignored),
+        data.filter(lambda x: inverse(x) < 1.0).ignore_errors(),
+        data.map(inverse).ignore_errors().batch(2),
+    ]
+    return [[list(d), d.cardinality()] for d in made]
+
+
+def options_of_all_inputs(tf, np):
+    options = tf.data.Options()
+    options.deterministic = False
+    second = tf.data.Dataset.range(2).with_options(options)
+    both = (tf.data.Dataset.range(2), second)
+    made = [
+        tf.data.Dataset.zip(both),
+        both[0].concatenate(second),
+        tf.data.Dataset.sample_from_datasets(both),
+    ]
+    return [data.options().deterministic for data in made]
+
+
+def files_that_do_not_match(tf, np):
+    tf.data.Dataset.list_files("/no/such/*")
+
+
+def generated_numbers_become_unsigned(tf, np):
+    data = tf.data.Dataset.from_generator(lambda: [0, 255], output_types=tf.uint8)
+    return list(data.prefetch(None))
+
+
+def generated_numbers_keep_their_precision(tf, np):
+    data = tf.data.Dataset.from_generator(
+        lambda: [0.1, np.float64(0.1)], output_types=tf.float64
+    )
+    return [bool(x.numpy() == 0.1) for x in data]
+
+
+def groups_are_reduced(tf, np):
+    mean = tf.data.experimental.Reducer(
+        init_func=lambda key: (0.0, 0.0),
+        reduce_func=lambda state, x: (state[0] + tf.cast(x, tf.float32), state[1] + 1),
+        finalize_func=lambda total, count: total / count,
+    )
+    reduced = tf.data.experimental.group_by_reducer(lambda x: x % 2, mean)
+    return list(tf.data.Dataset.range(5).apply(reduced))
+
+
+def padded_to_a_cardinality(tf, np):
+    data = tf.data.Dataset.from_tensor_slices({"a": [1, 2], "b": ["x", "y"]})
+    padded = data.apply(tf.data.experimental.pad_to_cardinality(3))
+    return list(padded) + [padded.cardinality()]
+
+
+def endless_groups(tf, np):
+    data = tf.data.Dataset.range(3).repeat()
+    return data.group_by_window(lambda x: x, lambda k, d: d.batch(2), 2).cardinality()
+
+
+def _examples(tf, np):
+    return [
+        tf.constant([[1.5, -2.0], [0.25, 3.0]]),
+        tf.constant(7),
+        tf.constant(["a", "bc", ""]),
+        tf.constant("text"),
+        tf.cast([[1, 0], [0, 1]], tf.bool),
+        tf.zeros([0, 3], tf.uint8),
+        tf.constant([300] * 200, tf.int16),
+        tf.cast([1.0, 2.0], tf.bfloat16),
+    ]
+
+
+def bytes_that_end_in_zeros(tf, np):
+    texts = [b"a\x00\x00", b"b\x00"]
+    d = tf.data.Dataset
+    signature = tf.TensorSpec([], tf.string)
+    made = [
+        d.from_tensor_slices(texts),
+        d.from_tensor_slices({"x": texts}).map(lambda e: e["x"]),
+        d.from_tensors(texts[0]),
+        d.from_generator(lambda: texts, output_signature=signature),
+    ]
+    return [[len(text.numpy()) for text in data] for data in made]
+
+
+def _records(tf):
+    t = tf.train
+    made = []
+    for row in ([1.0, 2.0], [3.0], []):
+        lists = {
+            "x": t.Feature(float_list=t.FloatList(value=row)),
+            "n": t.Feature(int64_list=t.Int64List(value=[len(row)])),
+            "s": t.Feature(bytes_list=t.BytesList(value=[b"a"] * len(row))),
+        }
+        example = t.Example(features=t.Features(feature=lists))
+        made.append(example.SerializeToString())
+    return made
+
+
+def examples_of_many_lengths(tf, np):
+    features = {
+        "x": tf.io.VarLenFeature(tf.float32),
+        "s": tf.io.VarLenFeature(tf.string),
+        "n": tf.io.FixedLenFeature([], tf.int64),
+    }
+    batch = tf.io.parse_example(_records(tf), features)
+    one = tf.io.parse_single_example(_records(tf)[0], features)
+    rows = tf.data.Dataset.from_tensor_slices(_records(tf))
+    mapped = rows.batch(2).map(lambda x: tf.io.parse_example(x, features))
+    return [
+        [_parts(batch["x"]), _parts(batch["s"]), batch["n"]],
+        [_parts(one["x"]), one["s"].values, one["n"]],
+        [tf.sparse.to_dense(batch["x"], -1.0), tf.sparse.to_dense(batch["s"], "z")],
+        [[tf.sparse.to_dense(e["x"]), e["n"]] for e in mapped],
+    ]
+
+
+def options_that_have_no_effect(tf, np):
+    e = tf.data.experimental
+    options = tf.data.Options()
+    options.experimental_external_state_policy = e.ExternalStatePolicy.WARN
+    options.experimental_optimization = e.OptimizationOptions()
+    options.threading = tf.data.ThreadingOptions()
+    options.threading.private_threadpool_size = 2
+    options.autotune = tf.data.experimental.AutotuneOptions()
+    return list(tf.data.Dataset.range(2).with_options(options))
+
+
+def datasets_of_examples(tf, np):
+    features = {"n": tf.io.FixedLenFeature([], tf.int64)}
+    rows = tf.data.Dataset.from_tensor_slices(_records(tf)).batch(2)
+    parse = tf.data.experimental.parse_example_dataset(features, num_parallel_calls=2)
+    return list(rows.apply(parse))
+
+
+def sequences_of_many_lengths(tf, np):
+    sequence = tf.io.FixedLenSequenceFeature
+    features = {
+        "x": sequence([], tf.float32, allow_missing=True, default_value=-1.0),
+        "s": sequence([1], tf.string, allow_missing=True),
+    }
+    batch = tf.io.parse_example(_records(tf), features)
+    one = tf.io.parse_single_example(_records(tf)[0], features)
+    rows = tf.data.Dataset.from_tensor_slices(_records(tf))
+    read = rows.map(lambda x: tf.io.parse_single_example(x, features)["x"])
+    return [
+        [batch["x"], batch["s"]],
+        [one["x"], one["s"]],
+        list(read.padded_batch(3)),
+    ]
+
+
+def tensors_as_bytes(tf, np):
+    return [tf.io.serialize_tensor(x) for x in _examples(tf, np)]
+
+
+def tensors_of_bytes(tf, np):
+    return [
+        tf.io.parse_tensor(tf.io.serialize_tensor(x), x.dtype)
+        for x in _examples(tf, np)
+    ]
+
+
+def tensors_in_records(tf, np):
+    data = tf.data.Dataset.from_tensor_slices([[1.0, 2.0], [3.0, 4.0]])
+    texts = data.map(tf.io.serialize_tensor)
+    return list(texts.map(lambda x: tf.io.parse_tensor(x, tf.float32)).batch(2))
+
+
+def tensor_of_another_dtype(tf, np):
+    tf.io.parse_tensor(tf.io.serialize_tensor([1.0]), tf.float64)
+
+
+def tensor_of_other_bytes(tf, np):
+    tf.io.parse_tensor("something else", tf.float32)
+
+
 def saved_and_loaded(tf, np):
     path = os.path.join(tempfile.mkdtemp(), "d")
     data = tf.data.Dataset.range(4).map(

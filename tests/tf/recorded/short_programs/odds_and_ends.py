@@ -124,3 +124,11 @@ def table_in_a_function(tf, np):
         return table.lookup(keys) + 1
 
     return find(tf.constant([2, 5]))
+
+
+def slice_beyond_the_tensor(tf, np):
+    return tf.slice([1, 2, 3], [2], [4])
+
+
+def slice_before_the_tensor(tf, np):
+    return tf.slice([1, 2, 3], [-1], [1])
