@@ -144,8 +144,7 @@ def _topology_of(value: Any, destinations: Any) -> Topology:
         return known
     frame = stack.frame()
     if frame is not None:
-        found: Topology = frame.strategy.topology
-        return found
+        return frame.strategy.topology
     if isinstance(destinations, HasDevices):
         return Topology(destinations.lies_on)
     if not isinstance(value, PerReplica):

@@ -107,8 +107,7 @@ class ShardLayout:
         if not self.num_padding:
             return stored
         size = self.shape[self.axis]
-        trimmed: jax.Array = lax.slice_in_dim(stored, 0, size, axis=self.axis)
-        return trimmed
+        return lax.slice_in_dim(stored, 0, size, axis=self.axis)
 
     # Between programs.
 
@@ -120,8 +119,7 @@ class ShardLayout:
             padded = self.pad(value)
             sharding = self.sharding(topology)
             if topology.is_local:
-                stored: jax.Array = jax.device_put(padded, sharding)
-                return stored
+                return jax.device_put(padded, sharding)
             pieces = [
                 jax.device_put(self._piece(padded, index), device)
                 for index, device in zip(
@@ -153,10 +151,7 @@ class ShardLayout:
     def own_part(self, value: jax.Array) -> jax.Array:
         """Returns this replica's part of a value."""
         start = lax.axis_index(AXIS) * self.rows
-        part: jax.Array = lax.dynamic_slice_in_dim(
-            self.pad(value), start, self.rows, self.axis
-        )
-        return part
+        return lax.dynamic_slice_in_dim(self.pad(value), start, self.rows, self.axis)
 
     def gather(self, part: jax.Array) -> jax.Array:
         """Returns the whole value, of which each replica has its part."""
@@ -168,10 +163,7 @@ class ShardLayout:
         if spmd.is_between_cpus():
             # A small reduce-scatter of Gloo slows all later messages down.
             return sum_own_piece(padded, self.axis, self.num_replicas)
-        part: jax.Array = lax.psum_scatter(
-            padded, AXIS, scatter_dimension=self.axis, tiled=True
-        )
-        return part
+        return lax.psum_scatter(padded, AXIS, scatter_dimension=self.axis, tiled=True)
 
     def filled(self, part: jax.Array, padding: Any) -> jax.Array:
         """Returns a part with `padding` at the end of the axis."""

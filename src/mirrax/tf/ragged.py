@@ -36,7 +36,7 @@ def range(starts: Any, limits: Any = None, deltas: Any = 1, **_: Any) -> RaggedT
 
 def map_flat_values(op: Callable[..., Any], ragged: Any, *others: Any) -> RaggedTensor:
     """Returns a function of the values; it must not depend on the rows."""
-    return ragged.map(op, *others)  # type: ignore[no-any-return]
+    return ragged.map(op, *others)
 
 
 __getattr__ = names_of("tf.ragged")

@@ -153,8 +153,7 @@ def make_unused_directory(own: pathlib.Path, used: str) -> None:
 
 def from_chief(workers: Peers, own: T) -> T:
     """Returns the chief's value."""
-    chosen: T = exchange_json(workers, "choosing a checkpoint", own)[0]
-    return chosen
+    return exchange_json(workers, "choosing a checkpoint", own)[0]
 
 
 def write_on_chief(

@@ -116,8 +116,7 @@ class ForeignVariable(MirroredVariable):
     def collective(self) -> Collective:  # type: ignore[override]
         frame = stack.frame()
         assert frame is not None
-        collective: Collective = frame.strategy.collective
-        return collective
+        return frame.strategy.collective
 
     @property
     @override
@@ -172,7 +171,7 @@ class ForeignVariable(MirroredVariable):
     def _pending(self) -> jax.Array | None:
         frame = stack.frame()
         if isinstance(frame, stack.Replica) and self in frame.pending:
-            return frame.pending[self].value  # type: ignore[no-any-return]
+            return frame.pending[self].value
         return None
 
     @override

@@ -172,7 +172,7 @@ class TraceOverlay(Overlay):
                 value = read_p.bind(number=len(self.inputs), aval=aval)
             self.inputs.append(variable)
             self.values[variable] = value
-        return self.values[variable]  # type: ignore[no-any-return]
+        return self.values[variable]
 
     def _aval(self, variable: Variable) -> Any:
         """Returns the shape and dtype of a variable."""
@@ -227,7 +227,7 @@ class ValueOverlay(Overlay):
             # JAX caches this trace, and another overlay may have the variable too.
             stack.invalidate_derivative_traces()
         if variable in self.values:
-            return self.values[variable]  # type: ignore[no-any-return]
+            return self.values[variable]
         if self._parent is not None:
             return self._parent.read(variable)
         return variable.read_stored()

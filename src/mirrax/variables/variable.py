@@ -158,7 +158,7 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         """The array, as seen from the current context."""
         overlay = stack.overlay()
         if overlay is not None and overlay.knows(self):
-            return overlay.read(self)  # type: ignore[no-any-return]
+            return overlay.read(self)
         return self.read_stored()
 
     def read_value(self) -> jax.Array:
@@ -336,7 +336,7 @@ class Reference(IdentityKey):
 
     def deref(self) -> Variable:
         """Returns the variable."""
-        return self.value  # type: ignore[no-any-return]
+        return self.value
 
 
 def describe_variable(variable: Any, value: Any) -> str:

@@ -131,7 +131,7 @@ class _PaddedBatchStream(SourceStream):
     def _per_leaf(self, given: Any, count: int) -> list[Any]:
         if given is None:
             return [None] * count
-        return self.structure.flatten_up_to(given)  # type: ignore[no-any-return]
+        return self.structure.flatten_up_to(given)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

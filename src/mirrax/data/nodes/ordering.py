@@ -257,8 +257,7 @@ class _ShuffledIndices(_ShuffledStream):
 
     @override
     def _read(self, count: int) -> list[Any]:
-        numbers: list[Any] = take_numbers(self._source, count).tolist()
-        return numbers
+        return take_numbers(self._source, count).tolist()
 
     @override
     def _shuffled(self, items: list[Any]) -> Any:

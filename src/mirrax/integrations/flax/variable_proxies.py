@@ -38,7 +38,7 @@ class VariableProxy(ForeignVariable):
 
     @override
     def get_array(self) -> jax.Array:
-        return internals.array_of(self._variable)  # type: ignore[no-any-return]
+        return internals.array_of(self._variable)
 
     @override
     def set_array(self, array: jax.Array) -> None:

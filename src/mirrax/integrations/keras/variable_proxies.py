@@ -71,7 +71,7 @@ class KerasProxy(Variable):
         array = internals.array_of(self.original)
         if is_stored(array):
             aliasing.require_alive(self, array)
-        return array  # type: ignore[no-any-return]
+        return array
 
     def put(self, array: Any) -> None:
         """Sets the array, which the caller may still hold."""
@@ -95,7 +95,7 @@ class _KerasStoredProxy(KerasProxy):
     @property
     @override
     def stored(self) -> jax.Array:
-        return internals.array_of(self.original)  # type: ignore[no-any-return]
+        return internals.array_of(self.original)
 
     @stored.setter
     def stored(self, array: jax.Array) -> None:
@@ -236,8 +236,7 @@ def to_replicated(array: Any, topology: Topology) -> jax.Array:
         return array
     if not topology.is_local:
         return replicate(array, topology)
-    mirrored: jax.Array = jax.device_put(array, topology.replicated)
-    return mirrored
+    return jax.device_put(array, topology.replicated)
 
 
 def _refuse_tracer(array: Any) -> None:

@@ -238,7 +238,7 @@ def topology_of_workers(leaves: Sequence[Any]) -> Topology | None:
         if isinstance(leaf, PerReplica):
             topology = getattr(leaf.layout, "topology", None)
             if topology is not None and not topology.is_local:
-                return topology  # type: ignore[no-any-return]
+                return topology
     return None
 
 
@@ -246,8 +246,7 @@ def _find_topology(parts: Sequence[Any]) -> Topology | None:
     """Returns the devices of the current strategy, or those that parts lie on."""
     frame = stack.frame()
     if frame is not None and len(frame.strategy.topology.local_devices) == len(parts):
-        topology: Topology = frame.strategy.topology
-        return topology
+        return frame.strategy.topology
     if not all(isinstance(p, jax.Array) and len(p.devices()) == 1 for p in parts):
         return None
     devices = tuple(next(iter(part.devices())) for part in parts)

@@ -95,4 +95,4 @@ def _caught(eqn: JaxprEqn, failures: Failures) -> JaxprEqn:
     if eqn.primitive.name in _WRAPPED:
         avals = tuple(eqn.params.get("result_avals", ()))
         params["callback"] = _Catching(eqn.params["callback"], avals, failures)
-    return eqn.replace(params=params)  # type: ignore[no-any-return]
+    return eqn.replace(params=params)

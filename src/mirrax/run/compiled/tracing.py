@@ -49,8 +49,7 @@ class Traced:
     @property
     def jaxpr(self) -> Jaxpr:
         """The program without its constants."""
-        jaxpr: Jaxpr = self.closed.jaxpr
-        return jaxpr
+        return self.closed.jaxpr
 
     @property
     def variable_inputs(self) -> Sequence[Var]:

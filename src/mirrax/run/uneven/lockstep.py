@@ -209,7 +209,7 @@ def _parts(variable: Variable, array: jax.Array, count: int) -> Sequence[jax.Arr
     """Returns what each local replica reads of a variable with this array."""
     is_sharded = variable.layout is not None
     if isinstance(variable, SyncOnReadVariable) or is_sharded:
-        return variable.copies().values  # type: ignore[attr-defined, no-any-return]
+        return variable.copies().values  # type: ignore[attr-defined]
     # A Keras variable of no strategy is mirrored once a step has written it.
     if isinstance(variable, DistributedVariable) or len(array.devices()) > 1:
         return shards(array)

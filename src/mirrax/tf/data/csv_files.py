@@ -134,7 +134,7 @@ def make_csv_dataset(
         features = dict(zip(chosen, columns, strict=True))
         return features if label_name is None else (features, features.pop(label_name))
 
-    return batches.map(named).prefetch(prefetch_buffer_size or 1)  # type: ignore[no-any-return]
+    return batches.map(named).prefetch(prefetch_buffer_size or 1)
 
 
 def _files(pattern: Any) -> list[str]:

@@ -98,8 +98,7 @@ def read(path: pathlib.Path) -> CheckpointData:
 
 def read_plain(path: pathlib.Path) -> Mapping[str, Any]:
     """Reads the JSON values of a checkpoint."""
-    plain: Mapping[str, Any] = _read_manifest(path)["plain"]
-    return plain
+    return _read_manifest(path)["plain"]
 
 
 def is_complete(path: pathlib.Path) -> bool:
