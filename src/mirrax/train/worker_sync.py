@@ -17,7 +17,7 @@ from mirrax.errors import (
     NotFoundError,
 )
 from mirrax.train.checkpoints import checkpoint_format
-from mirrax.train.checkpoints.saved_values import Entry, PositionEntry
+from mirrax.train.checkpoints.saved_values import Entry
 
 T = TypeVar("T")
 
@@ -41,11 +41,7 @@ def check_same_objects(
 
     Returns the positions of each iterator on all workers.
     """
-    positions = {
-        name: entry.get()
-        for name, entry in entries.items()
-        if isinstance(entry, PositionEntry)
-    }
+    positions = {n: entry.get() for n, entry in entries.items() if entry.is_position}
     own = {
         "path": path.name,
         "directory": str(path.parent),
