@@ -22,6 +22,7 @@ from mirrax.data.plan.node import (
     UNKNOWN,
     Epoch,
     Node,
+    NumberedStream,
     ReplayedStream,
     State,
     Stream,
@@ -85,7 +86,7 @@ class IteratorStream(ReplayedStream, ForeignStream):
         super().restore(state)
 
 
-class LookUpStream(ForeignStream):
+class LookUpStream(NumberedStream, ForeignStream):
     """Iterates over data by index.
 
     Args:
@@ -95,28 +96,17 @@ class LookUpStream(ForeignStream):
 
     def __init__(self, look_up: Callable[[int], Any], count: int | None) -> None:
         self._look_up = look_up
-        self._count = count
-        self._next = 0
+        self._end = sys.maxsize if count is None else count
 
     @override
     def next(self) -> Any:
         element = None
         while element is None:
-            if self._next == self._count:
+            if self._next == self._end:
                 raise StopIteration
             element = self._look_up(self._next)
             self._next += 1
         return element
-
-    @override
-    def state(self) -> State:
-        return self._next
-
-    @override
-    def restore(self, state: State) -> None:
-        self._next = as_count(
-            state, sys.maxsize if self._count is None else self._count
-        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

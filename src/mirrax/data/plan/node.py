@@ -64,6 +64,19 @@ def require_same_structure(known: Any, found: Any, what: str) -> Any:
     return found
 
 
+class NumberedStream(Stream):
+    """A stream whose position is the number of the next element, up to `_end`."""
+
+    _next = 0
+    _end = sys.maxsize
+
+    def state(self) -> State:
+        return self._next
+
+    def restore(self, state: State) -> None:
+        self._next = as_count(state, self._end)
+
+
 class SourceStream(Stream):
     """The elements of a node of one source.
 
