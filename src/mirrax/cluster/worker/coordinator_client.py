@@ -79,8 +79,6 @@ def connect(
     """Connects to the coordinator or a launcher; retries for `timeout` s.
 
     Args:
-        key: The key of the job.
-        body: Describes this process.
         sought: What is at the address, for messages.
     """
     started = time.monotonic()

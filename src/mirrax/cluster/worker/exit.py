@@ -49,7 +49,6 @@ def install(job: Job, hosted: Coordinator | None, options: JobOptions) -> None:
 
     Args:
         hosted: The coordinator, if this process started it.
-        options: The settings of the job.
     """
     handler = _ExitHandler(job, hosted, options, sys.excepthook)
     sys.excepthook = handler.report

@@ -217,7 +217,7 @@ class Heartbeat:
         while time.monotonic() < deadline:
             self.interrupt_waits()
             time.sleep(_RETRY_SECONDS)
-            is_waiting = self._progress.find_wait() is not None
+            is_waiting = self._progress.inside is not None
             if self.has_left or not (is_waiting or self._is_stuck()):
                 return
         with contextlib.suppress(OSError, ValueError):

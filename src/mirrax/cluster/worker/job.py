@@ -9,8 +9,6 @@ from concurrent.futures import Future
 from time import monotonic
 from types import TracebackType
 
-import jax
-
 from mirrax.cluster.failure import Failure
 from mirrax.cluster.membership import Membership, Worker
 from mirrax.cluster.net.messages import Message
@@ -141,10 +139,6 @@ class Job:
                 loss.block_until_ready()
         """
         return Guard(self.heartbeat, self._progress, phase, step)
-
-    def watch(self, value: jax.Array, phase: str, step: int | None = None) -> None:
-        """Counts as waiting until JAX has computed `value`; keeps a weak reference."""
-        self._progress.watch(value, WaitScope(phase, step))
 
     def exchange(
         self, topic: str, payload: bytes, timeout: float | None = None

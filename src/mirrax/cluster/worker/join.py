@@ -53,7 +53,6 @@ def join_job(
     Later calls for the same cluster return the same job.
 
     Args:
-        resolver: Finds the workers, and which of them this process is.
         options: Timeouts and addresses; by default from the environment.
     """
     global _started  # noqa: PLW0603

@@ -16,7 +16,6 @@ class StopAgreement:
     begins another step, so each of them reaches that number.
 
     Args:
-        send: Sends a message to the coordinator.
         wait_until: Waits for a condition, or raises the failure of the job.
     """
 
