@@ -49,7 +49,6 @@ class RecordingTrace(jax.core.Trace):
     The outputs are plain values, not tracers of this trace.
 
     Args:
-        record: Records an operation.
         read: Returns the value that a `RecordedTracer` stands for.
     """
 
@@ -114,7 +113,6 @@ class RecordedTracer(jax.core.Tracer[Any]):
 
     Args:
         stands_for: The argument for `read` of the trace.
-        like: A value with the same shape and dtype.
     """
 
     aval: Any = None  # In jax 0.9, the base class has a property without setter.

@@ -68,9 +68,6 @@ class Failure:
         message: What happened, and the fix.
         details: A traceback or a stack, or nothing.
         worker: The index of the failed worker, if it is one.
-        host: Its host.
-        phase: Its latest phase.
-        step: The step of that phase.
     """
 
     error: str

@@ -28,7 +28,6 @@ def put_on_destinations(array: Any, destinations: Any, topology: Topology) -> An
 
     Args:
         destinations: A variable, a distributed value, a device name or a list of names.
-        topology: The devices of a per-replica value.
     """
     if isinstance(array, jax.core.Tracer):
         return Mirrored(array)

@@ -28,10 +28,6 @@ class ShardLayout:
     If the size of the axis is no multiple of the number of replicas, the stored array
     has zeros at its end.
 
-    Args:
-        shape: The shape of the whole array.
-        axis: The axis that is cut.
-
     >>> ShardLayout.of((3, 8), num_replicas=4).axis
     1
     >>> ShardLayout.of((3, 7), num_replicas=4).stored_shape

@@ -85,7 +85,6 @@ class Log:
 
         Args:
             job: The workers, all of which call this.
-            topic: What the entries are.
             other: The worker to compare with the first one.
         """
         recent = exchange_json(job, topic, list(self._recent))

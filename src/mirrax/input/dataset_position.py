@@ -22,10 +22,7 @@ class DatasetPosition:
     """A position of a distributed dataset.
 
     Args:
-        step: The number of steps taken.
-        num_pipelines: The number of pipelines.
         is_per_worker: Whether each worker has its own dataset, not a shard of one.
-        rows: The positions of the known pipelines.
         has_ended: Whether this worker has no more data.
     """
 

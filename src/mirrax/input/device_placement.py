@@ -25,8 +25,6 @@ def place_parts(
 
     Args:
         parts: One for each replica of this worker.
-        topology: The devices of all workers.
-        is_on_device: Whether to transfer to the devices.
         sizes: The row counts of the parts of all workers, if known.
     """
     if topology.is_single and is_on_device:

@@ -55,8 +55,6 @@ def distribute(
 
     Args:
         data: A dataset, or what `mirrax.data.as_dataset` accepts.
-        topology: The devices of all workers.
-        options: Placement and prefetching.
     """
     share, peers = share_of(topology), topology.peers
     given = with_common_seeds(_as_batches(data), peers)
@@ -94,7 +92,6 @@ def distribute_from_function(
 
     Args:
         make: Creates the dataset of a worker, or of a replica.
-        topology: The devices of all workers.
         options: One dataset per worker or per replica, placement and prefetching.
     """
     share = share_of(topology)

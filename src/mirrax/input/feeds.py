@@ -90,11 +90,6 @@ class SharedBatchFeed(Feed):
 
     All workers read the same batches and take their replicas' parts. So a position is
     the same for any number of workers.
-
-    Args:
-        source: The batches.
-        share: The share of this worker.
-        has_digest: Whether to compute a digest of each batch.
     """
 
     def __init__(
@@ -144,9 +139,7 @@ class RowFeed(Feed):
     workers share one and take its rows in the order of the workers.
 
     Args:
-        open_pipeline: Opens the pipeline of a worker.
         batch_size: The rows of a step, on all workers together; None if unknown.
-        share: The share of this worker.
         is_per_worker: Whether each worker has its own dataset, not a shard of one.
     """
 

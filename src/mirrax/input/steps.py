@@ -104,10 +104,6 @@ class StepSynchronizer:
     """Gives workers without data empty batches until all are done.
 
     At each step the workers exchange the shapes of their parts.
-
-    Args:
-        peers: All workers.
-        make_empty: Returns an element without rows.
     """
 
     def __init__(self, peers: Peers, make_empty: Callable[[], Tree]) -> None:

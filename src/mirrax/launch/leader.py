@@ -34,7 +34,6 @@ class _Launcher:
     """The launcher of another machine, from its connection to its end.
 
     Args:
-        index: The index of its machine.
         exits: How its workers have ended in this attempt, and whether they failed.
         report: How this attempt has ended there; None while it runs.
         loss: Why there is no report if it is not connected.

@@ -24,10 +24,6 @@ class Machines:
 
     Args:
         hosts: The address of each, as in `--hosts`.
-        num_workers: The workers on each.
-        min_hosts: How many must take part.
-        max_hosts: How many may take part.
-        options: The settings of the job.
     """
 
     hosts: tuple[str, ...]

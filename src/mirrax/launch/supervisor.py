@@ -31,16 +31,11 @@ class Supervisor:
     """Runs the workers of one machine, in one attempt.
 
     Args:
-        plan: The workers to start.
-        command: The command of each worker.
         folder: A folder for files of the job; removed if this process dies.
-        environment: The base environment variables.
         show: Called with each line of output, prefixed with its worker.
         signals: The signals received so far, see `received_signals`.
         devices_per_worker: CPU devices of each worker; None for the configured number.
-        log_folder: The folder for log files, one for each worker.
         show_bar: Called with each state of the first worker's progress bar.
-        grace: Seconds for workers to exit after SIGINT or SIGTERM.
         attempt: How many attempts came before; later ones append to the log files.
         ended_elsewhere: Returns how workers of other machines have ended, and whether
             they failed, by index.

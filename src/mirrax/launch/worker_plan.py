@@ -62,9 +62,6 @@ def plan_hosts(
     Args:
         hosts: The address of each machine, with a free port. The first one's port is
             the coordinator's; workers use the ports after it.
-        host_index: The index of this machine.
-        num_workers: The workers on each.
-        token: The secret of this attempt.
 
     >>> [worker.address for worker in plan_hosts(["a:10", "b:10"], 0, 1).workers]
     ['a:11', 'b:11']

@@ -38,10 +38,6 @@ class WorkerProcess:
     """A worker process, running or ended.
 
     Args:
-        name: The name of the worker.
-        command: The command to run.
-        environment: The environment variables of the process.
-        show: Called with each line of output.
         show_bar: Called with each state of a progress bar, with "" at its end.
         log: A file for the whole output.
         appends: Whether to keep what the file already has.

@@ -99,8 +99,6 @@ def check_all_can_restore(
     """Raises unless all workers can restore the same checkpoint.
 
     Args:
-        workers: The workers.
-        path: The checkpoint.
         order: Which save it is of; None if it cannot be read.
         error: Why this worker cannot restore it, if so.
     """
@@ -137,7 +135,6 @@ def make_unused_directory(own: pathlib.Path, used: str) -> None:
     Programs written for TensorFlow remove it afterwards.
 
     Args:
-        own: The directory.
         used: What the chief writes instead, for the log.
     """
     with contextlib.suppress(OSError):

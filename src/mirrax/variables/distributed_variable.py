@@ -27,7 +27,6 @@ class DistributedVariable(Variable, DistributedValues):
     """A variable with one copy per replica.
 
     Args:
-        collective: The devices that hold the copies and how they communicate.
         arguments: Those of `Variable`.
     """
 

@@ -46,11 +46,6 @@ class ForeignVariable(MirroredVariable):
 
     It belongs to no strategy. Between programs its array is wherever the library or
     the user put it; a program over several devices first replicates it.
-
-    Args:
-        name: Its name in errors.
-        aggregation: How writes of several replicas become one.
-        trainable: Whether optimizers should change it.
     """
 
     # Replicas synchronize for it once their function has ended.

@@ -64,7 +64,6 @@ class Overlay(abc.ABC):
     Args:
         inside_replica: Whether the trace is that of one replica, so that reads return
             its copy.
-        parent: The overlay around this one, if any.
 
     Attributes:
         topologies: The sets of devices that the trace runs replicas on.
@@ -188,7 +187,6 @@ class BlockOverlay(TraceOverlay):
     """The overlay of a branch or a loop body: variables that it reads are its inputs.
 
     Args:
-        parent: The overlay outside of the block.
         around: The trace outside of the block.
     """
 

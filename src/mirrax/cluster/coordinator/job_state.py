@@ -45,8 +45,6 @@ class JobState:
     """The state of one job.
 
     Args:
-        options: The timeouts of the job.
-        now: The current time, in seconds.
         is_launched: Whether launchers tell by `report_exit` how workers end.
     """
 

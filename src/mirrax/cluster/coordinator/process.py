@@ -61,7 +61,6 @@ class Coordinator:
 
     Args:
         port: The port to listen on; 0 for any.
-        key: The job key that workers must prove to know.
         workers, options, is_launched: See `JobState`.
     """
 

@@ -87,7 +87,6 @@ class Server:
 
     Args:
         service: Connections to JAX's coordination service.
-        parent: The process that started this one.
     """
 
     def __init__(

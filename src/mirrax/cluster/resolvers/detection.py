@@ -43,7 +43,6 @@ class Launcher:
     """A program that starts the processes of a job and numbers them.
 
     Args:
-        name: Its name in messages.
         index: The variable with the index of this process.
         count: The variable with the number of processes.
         find_hosts: Returns the hosts of the processes; the first one may have a port.

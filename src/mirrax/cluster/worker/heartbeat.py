@@ -37,9 +37,6 @@ class Heartbeat:
     """This worker's session with the coordinator, run by two threads.
 
     Args:
-        membership: The workers, and which of them this process is.
-        client: The connection to the coordinator.
-        progress: This worker's progress.
         silence_timeout: Seconds of silence after which the coordinator is lost.
     """
 

@@ -74,8 +74,6 @@ class Job:
     """A job of several workers, as one of them sees it; made by `join_job`.
 
     Args:
-        membership: The workers, and which of them this process is.
-        client: The connection to the coordinator.
         stuck_timeout: Seconds of waiting after which the others count as stuck; None to
             derive it from the longest step.
         silence_timeout: Seconds of silence after which the coordinator is lost.

@@ -56,7 +56,6 @@ class IteratorStream(ReplayedStream, ForeignStream):
     Args:
         begin: Returns a new iterator; called at the first `next`, because it may draw
             random numbers.
-        name: The name of the data, for messages.
     """
 
     def __init__(self, begin: Callable[[], Iterator[Any]], name: str) -> None:
@@ -114,9 +113,6 @@ class ForeignSource(Node):
     """The elements of another library's data.
 
     Args:
-        name: The name of the data, for messages.
-        open_stream: Returns a new stream.
-        cardinality: The number of elements, INFINITE or UNKNOWN.
         peek: Returns the first element without consuming it.
         gives_rows: Whether an element is a row, not a batch.
     """

@@ -50,8 +50,6 @@ def write_elements(file: str, spec: Any, chunks: Iterable[Columns]) -> None:
 
     Args:
         file: The path, in an existing folder.
-        spec: Shapes and dtypes of an element.
-        chunks: The elements.
     """
     header = {"format": _FORMAT, "version": _VERSION, "spec": _describe(spec)}
     temporary = f"{file}.{uuid.uuid4().hex}"
@@ -73,9 +71,6 @@ def write_elements(file: str, spec: Any, chunks: Iterable[Columns]) -> None:
 
 class ElementFile:
     """A file that `write_elements` wrote.
-
-    Args:
-        file: The path.
 
     Raises:
         DataLossError: The file is damaged, incomplete, or another kind of file.

@@ -36,9 +36,6 @@ class GroupByWindow(SourceNode, Seeded):
     """The elements of `reduce(key, group)` for groups of elements with the same key.
 
     Args:
-        key_of: Returns the key of an element.
-        reduce: Returns a node, given a key and the node of a group.
-        size_of: Returns the size of a group, given its key.
         seed: The seed of unseeded nodes that `reduce` returns.
     """
 
@@ -160,11 +157,8 @@ class Window(SourceNode):
     """Groups of elements: for each leaf, a dataset.
 
     Args:
-        size: The size of a group.
         shift: The distance between the starts of groups.
         stride: The distance between elements of a group.
-        drop_remainder: Whether smaller groups are dropped.
-        make: Returns a dataset, given a structure and columns.
     """
 
     stream = _WindowStream

@@ -33,8 +33,6 @@ class Interleave(SourceNode, Seeded):
     """Interleaves the datasets that a function returns for each element.
 
     Args:
-        function: Returns a node, given an element.
-        cycle_length: How many datasets are interleaved.
         block_length: How many consecutive elements each contributes.
         seed: The seed of unseeded nodes that `function` returns.
         num_threads: How many datasets are read in advance; 0 for none.

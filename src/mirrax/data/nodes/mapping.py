@@ -103,12 +103,7 @@ class _ScanStream(ReplayedStream, SourceStream):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Scan(SourceNode):
-    """The results of a function that carries a state.
-
-    Args:
-        initial_state: The state before the first element.
-        function: Returns the next state and a result, given a state and an element.
-    """
+    """The results of a function that carries a state."""
 
     stream = _ScanStream
     is_expensive = True

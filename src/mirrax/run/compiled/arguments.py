@@ -37,7 +37,6 @@ class Argument(NamedTuple):
     Args:
         value: The input of the program; or a static argument, which is part of it.
         placement: How the input lies on the devices; None for a static argument.
-        key: Its part of the cache key.
     """
 
     value: Any
@@ -66,7 +65,6 @@ class CallArguments:
     """The arguments of a call.
 
     Args:
-        arguments: The leaves.
         structure: How they are nested in positional and keyword arguments.
     """
 
@@ -266,7 +264,6 @@ def refuse_foreign_parts(arrays: Iterable[Any], cause: Exception) -> None:
 
     Args:
         arrays: Inputs that a program over several replicas takes whole.
-        cause: JAX's error.
     """
     for array in arrays:
         if isinstance(array, ArrayImpl) and not array.sharding.is_fully_replicated:

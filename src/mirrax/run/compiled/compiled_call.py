@@ -52,7 +52,6 @@ class CompiledCall(abc.ABC):
     """Finds or builds the program of a call: of a function, or of one on replicas.
 
     Args:
-        name: The name of the function.
         donated: Which positional arguments it may overwrite.
         topology: The devices, if it runs on replicas.
     """

@@ -29,7 +29,6 @@ def are_donated(numbers: Sequence[int], structure: Any, name: str) -> list[bool]
 
     Args:
         numbers: The positional arguments that the function may overwrite.
-        structure: How the leaves are nested.
     """
     num_leaves = structure.num_leaves
     if not numbers:

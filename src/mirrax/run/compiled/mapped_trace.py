@@ -158,8 +158,6 @@ def _placement_of_result(
     It takes the place of a sharded argument of the same shape and dtype.
 
     Args:
-        kind: Its shape and dtype on a replica.
-        varies: Whether it varies between replicas.
         sharded: The layouts of the sharded arguments, by shape and dtype.
     """
     if varies:

@@ -14,11 +14,7 @@ from mirrax.values.per_replica import PerReplica
 
 
 class StateDrift:
-    """What one call of a function on replicas got and returned.
-
-    Args:
-        name: The name of the function.
-    """
+    """What one call of a function on replicas got and returned."""
 
     def __init__(self, name: str) -> None:
         self._name = name

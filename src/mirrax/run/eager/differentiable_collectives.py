@@ -38,7 +38,6 @@ def differentiable_gather(
     Its gradient is this replica's slice of the gradients that all replicas have.
 
     Args:
-        gather: Joins arrays of the replicas.
         add_up: Adds arrays up over the replicas; differentiable.
     """
     with evaluated():

@@ -90,7 +90,6 @@ class _Evaluation:
     """The values of a program while it is computed.
 
     Args:
-        plan: How to compute it.
         whole: The values that are known whole.
         parts: The values of which this replica's part is known.
     """

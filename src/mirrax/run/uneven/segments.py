@@ -42,7 +42,6 @@ class Segment:
 
     Args:
         run: The compiled piece; None if it is empty.
-        inputs: What it needs.
         outputs: What it computes that is needed later.
         joint_eqns: What all replicas do together after it: collectives; or one
             loop or branch with collectives inside.

@@ -46,7 +46,6 @@ class CheckpointData:
     """The contents of a checkpoint.
 
     Args:
-        arrays: Arrays by name.
         plain: JSON values by name.
         aliases: Other names for them: alias -> name.
         order: A number that no other save has; 0 for what is not saved yet.
@@ -63,7 +62,6 @@ def write(path: pathlib.Path, saved: CheckpointData, order: int) -> None:
 
     Args:
         path: A directory that `check_replaceable` accepts.
-        saved: The contents.
         order: A number that is higher than those of all earlier checkpoints.
     """
     file = _arrays_file(path, order)

@@ -28,7 +28,6 @@ class DeferredRestore:
 
     Args:
         objects: The objects in the checkpoint, by name; may change.
-        values: The saved values, by name.
         aliases: Other names of saved values: alias -> name.
         saved: The names of all saved values, also of those that were restored.
         partial: Whether a model built later may have variables that were not saved.

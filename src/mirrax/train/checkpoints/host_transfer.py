@@ -64,7 +64,6 @@ def assign(variable: Variable, value: Any) -> None:
     """Assigns the combined value of a variable; a SUM is divided among replicas.
 
     Args:
-        variable: The variable.
         value: An array of its shape and dtype, equal on all workers.
     """
     is_sum = variable.aggregation is VariableAggregation.SUM

@@ -28,7 +28,6 @@ def numbered(directory: pathlib.Path, name: str | None = None) -> list[pathlib.P
     """Returns the complete checkpoints in a directory, in the order of saving.
 
     Args:
-        directory: The directory.
         name: The part before the number; None for any.
     """
     found = filter(checkpoint_format.is_complete, _find_numbered(directory, name))

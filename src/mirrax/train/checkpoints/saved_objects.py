@@ -171,8 +171,6 @@ def require_match(
 
     Args:
         path: The checkpoint; None for one that was read before.
-        entries: The entries of the objects, by name.
-        values: The saved values.
         partial: Whether objects may have values that were not saved.
     """
     differences = []
@@ -202,8 +200,6 @@ def _walk(
     Follows objects into their contents, but not again into those that hold them.
 
     Args:
-        name: The name of `value`.
-        value: Any object.
         replace: Called with a new object if `value` cannot be changed in place.
         holders: The ids of the objects on the way to `value`.
     """
