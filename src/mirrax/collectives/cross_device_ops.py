@@ -138,7 +138,6 @@ def _require_pairs(pairs: Sequence[Any]) -> None:
 
 
 def _topology_of(value: Any, destinations: Any) -> Topology:
-    """Returns the devices of the replicas of `value`."""
     known = getattr(getattr(value, "layout", None), "topology", None)
     if isinstance(known, Topology):
         return known

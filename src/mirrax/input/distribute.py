@@ -200,7 +200,6 @@ def _build(
 
 
 def _require_same(peers: Peers, topic: str, text: str) -> None:
-    """Raises unless `text` is the same on all workers."""
     answers = exchange_json(peers, topic, text)
     if any(answer != answers[0] for answer in answers):
         shown = "; ".join(f"worker {i}: {text}" for i, text in enumerate(answers))
@@ -211,7 +210,6 @@ def _require_same(peers: Peers, topic: str, text: str) -> None:
 
 
 def _as_batches(data: Any) -> Dataset:
-    """Returns data as a dataset; raises if its elements are rows."""
     if isinstance(data, Dataset):
         return data
     dataset = as_dataset(data)
@@ -273,7 +271,6 @@ def _contexts(share: Share, per_replica: bool) -> list[InputContext]:
 
 
 def _require_batches(plan: Node) -> None:
-    """Raises if the plan's spec shows that elements are not batches."""
     if find(plan, ForeignSource):
         return
     spec = plan.spec
@@ -282,7 +279,6 @@ def _require_batches(plan: Node) -> None:
 
 
 def _part_specs(spec: Tree, share: Share, num_parts: int) -> Tree:
-    """Returns the spec of elements of which each replica gets one of `num_parts`."""
     if share.num_replicas == 1:
         return spec
     count = share.replicas_per_worker

@@ -188,7 +188,6 @@ class RowFeed(Feed):
             pipeline.restore(state)
 
     def _own(self, num_pipelines: int) -> Sequence[int]:
-        """Returns the pipelines that this worker reads."""
         index, num_workers = self._share.worker_index, self._share.num_workers
         return range(index, num_pipelines, num_workers) or (index % num_pipelines,)
 

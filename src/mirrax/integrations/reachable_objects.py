@@ -34,7 +34,6 @@ def find_objects(fn: Callable[..., Any], kinds: tuple[type, ...]) -> list[Any]:
 
 
 def _reached(value: Any) -> Iterator[Any]:
-    """Yields the objects that a value refers to."""
     if isinstance(value, dict):
         yield from list(value.values()) if len(value) <= _MAX_ITEMS else ()
     elif isinstance(value, _CONTAINERS):
@@ -56,7 +55,6 @@ def _unwrapped(value: Any) -> Any:
 
 
 def _named(value: Any) -> Iterator[Any]:
-    """Yields the objects that a callable refers to."""
     if isinstance(value, functools.partial):
         yield from (value.func, *value.args, *value.keywords.values())
     elif isinstance(value, types.MethodType):

@@ -195,7 +195,6 @@ def _called(branch: Callable[..., Any], operands: Sequence[Any]) -> Tree:
 
 
 def _is_concrete(tree: Tree) -> bool:
-    """Returns whether a structure has no tracers, so that Python can decide."""
     return not any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(tree))
 
 

@@ -375,8 +375,6 @@ class Strategy:
 
 
 class _Scope:
-    """The scope of a strategy."""
-
     __slots__ = ("_creating", "_entered", "_strategy")
 
     def __init__(

@@ -244,8 +244,6 @@ class ForeignVariable(MirroredVariable):
 
 @dataclasses.dataclass(frozen=True)
 class _Pending:
-    """A write of an eager replica: a value, or an increment of a shared value."""
-
     value: Any
     is_increment: bool
 

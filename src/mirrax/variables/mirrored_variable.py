@@ -42,7 +42,6 @@ class MirroredVariable(DistributedVariable):
         return PerReplica(Replicated(array, self.topology))
 
     def _replicated(self) -> jax.Array:
-        """Returns the value as an array with a copy on every device."""
         if self.layout is not None:
             return replicate(self._gathered(self.layout), self.topology)
         with aliasing.lock:
@@ -108,7 +107,6 @@ class MirroredVariable(DistributedVariable):
         return self._placed(array)
 
     def _placed(self, value: Any) -> jax.Array:
-        """Returns a whole value as the array to store."""
         if self.layout is not None:
             return self.layout.store(value, self.topology)
         try:

@@ -174,7 +174,6 @@ class TraceOverlay(Overlay):
         return self.values[variable]
 
     def _aval(self, variable: Variable) -> Any:
-        """Returns the shape and dtype of a variable."""
         return variable.traced_aval(self.inside_replica)
 
     @override

@@ -80,7 +80,6 @@ class SyncOnReadVariable(DistributedVariable):
         return self._layout(self._readable())
 
     def _visible(self, copies: Joined) -> jax.Array:
-        """Returns the copy of this replica, or the copies combined."""
         index = self.local_index()
         if index is not None:
             return copies.parts[index]

@@ -292,7 +292,6 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         return array if is_single else uncommitted(whole(array))
 
     def _fitting(self, given: Any) -> Any:
-        """Returns an assigned value with the right shape and dtype, or raises."""
         self.refuse_write_in_transformation()
         return validation.fitting(given, self._shape, self._dtype, self.name)
 

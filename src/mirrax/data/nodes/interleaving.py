@@ -173,7 +173,6 @@ class _InterleaveStream(DelayingStream):
             self._slots.append(slot)
 
     def _replace(self) -> None:
-        """Replaces a dataset that has ended by the next one."""
         slot = self._next_slot()
         if slot is not None:
             self._slots[self._turn] = slot

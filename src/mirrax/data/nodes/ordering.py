@@ -237,7 +237,6 @@ class _ShuffledStream(ReplayedStream):
         return drawn
 
     def _read(self, count: int) -> list[Any]:
-        """Returns the next items of the source."""
         parts = take_up_to(self._source, count)
         self.structure = self._source.structure
         return [row for columns in parts for row in cols.rows_of(columns)]
@@ -251,8 +250,6 @@ class _ShuffledStream(ReplayedStream):
 
 
 class _ShuffledIndices(_ShuffledStream):
-    """Numbers in random order."""
-
     chunk = 1 << 14
 
     @override

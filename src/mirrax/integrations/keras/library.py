@@ -92,7 +92,6 @@ class KerasLibrary(Library):
 
 
 def _input_spec(model: Any) -> Any:
-    """Returns a `TensorSpec` for each input, in the structure that the model takes."""
     if not model.built:
         raise ValueError(
             "A Keras model is exported with the shapes of its inputs. Received: "

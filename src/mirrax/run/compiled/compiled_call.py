@@ -108,7 +108,6 @@ class CompiledCall(abc.ABC):
                 return self._call_by_key(args, kwargs)
 
     def _call_by_key(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
-        """Returns what the program for the key of such arguments returns."""
         # Calls through `last_call` do not count as uses of a program in the cache.
         self.last_call = None
         if not is_eager():
@@ -163,7 +162,6 @@ class CompiledCall(abc.ABC):
     def _agree(
         self, leaves: list[Any], structure: Any, topology: Topology
     ) -> list[Any]:
-        """Returns arguments that were compared between workers."""
         refuse_donated(leaves)
         if self._topology is None:
             return agreed_parts(leaves, topology)
@@ -171,7 +169,6 @@ class CompiledCall(abc.ABC):
         return agreed_arguments(leaves, topology, flags)
 
     def _build(self, given: CallArguments) -> Program | None:
-        """Returns the program for arguments such as these, if there can be one."""
         foreign_libraries.check_arguments(given.filled(given.arrays))
         flags = are_donated(self._donated, given.structure, self.name)
         is_run = self._topology is not None

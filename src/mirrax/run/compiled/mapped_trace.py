@@ -166,7 +166,6 @@ def _placement_of_result(
 
 
 def _is_divided(variable: Variable, kind: Any, collective: Collective) -> bool:
-    """Returns whether replicas may divide the update of a variable among them."""
     is_mirrored = isinstance(variable, MirroredVariable) and not variable.layout
     if collective.update_bytes is None or not is_mirrored:
         return False

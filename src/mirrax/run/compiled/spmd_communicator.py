@@ -122,7 +122,6 @@ class SpmdCommunicator:
 
 
 def _own_part(leaf: Any, topology: Topology) -> Any:
-    """Returns the part of a value that belongs to this replica."""
     match leaf:
         case Mirrored():
             return leaf.array

@@ -124,7 +124,6 @@ def _add_up(contribution: Callable[..., Any], leaves: list[Any], group: _Group) 
 
 
 def _piece(leaves: Sequence[Any], group: _Group, index: Any) -> list[Any]:
-    """Returns the rows of one piece of a group."""
     start = group.start + index * group.size
 
     def cut(leaf: Any) -> Any:
@@ -150,7 +149,6 @@ def _scaled(result: Tree, factor: jax.Array) -> Any:
 
 
 def _divided(sums: Tree, factor: jax.Array, dtypes: Sequence[Any]) -> Tree:
-    """Returns the means that sums amount to."""
     divisor = jnp.where(factor == 0, 1, factor)
     leaves, structure = jax.tree.flatten(sums)
     means = [
@@ -171,7 +169,6 @@ def _has_rows(leaf: Any) -> bool:
 
 
 def _rows(leaves: Sequence[Any]) -> int:
-    """Returns how many rows the arguments have."""
     sizes = {leaf.shape[0] for leaf in leaves if _has_rows(leaf)}
     if len(sizes) != 1:
         raise ValueError(

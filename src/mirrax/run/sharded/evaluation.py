@@ -104,7 +104,6 @@ class _Evaluation:
         self._summands: dict[Any, Any] = {}
 
     def outputs(self) -> list[Any]:
-        """Computes the program."""
         jaxpr = self._plan.closed.jaxpr
         for number, equation in enumerate(jaxpr.eqns):
             self._step(number, equation)

@@ -105,7 +105,6 @@ def _of_block(
     numbers: Iterator[int],
     depth: int,
 ) -> list[_Digest]:
-    """Returns the digests of the outputs of a loop or branch."""
     texts, params, programs = [describe_params(eqn)], eqn.params, programs_of_block(eqn)
     if eqn.primitive.name == "cond":
         rows = [_outputs(each, inputs[1:], numbers, depth + 1) for each in programs]

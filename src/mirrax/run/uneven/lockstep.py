@@ -95,7 +95,6 @@ class Lockstep:
         return self._wrap_results(columns[count:])
 
     def _run(self, inputs: Sequence[Sequence[Any]]) -> list[list[Any]]:
-        """Returns what each replica computes with its program from its inputs."""
         replicas = [
             steps_of(program, own, device)
             for program, own, device in zip(
@@ -142,7 +141,6 @@ class Lockstep:
             )
 
     def _combine(self, asked: Sequence[tuple[Segment, list[Any]]]) -> list[list[Any]]:
-        """Returns the outputs of collectives on each replica."""
         segment, _ = asked[0]
         inputs = zip(*(given for _, given in asked), strict=True)
         joined = [join_parts(parts, self.topology) for parts in inputs]
@@ -160,7 +158,6 @@ class Lockstep:
     def _inputs(
         self, arrays: Sequence[Sequence[Any]], held: Sequence[jax.Array]
     ) -> list[list[Any]]:
-        """Returns the arguments and the parts of variables of each replica."""
         devices = self.topology.local_devices
         parts_of_held = [
             _parts(variable, array, len(devices))
@@ -175,7 +172,6 @@ class Lockstep:
         ]
 
     def _wrap_results(self, columns: Sequence[tuple[Any, ...]]) -> Tree:
-        """Returns what the user gets."""
         results = [
             PerReplica(self._on_devices(parts))
             if varies

@@ -192,8 +192,6 @@ def _segment(
 
 
 def _exchange(eqns: tuple[JaxprEqn, ...], topology: Topology) -> Any:
-    """Returns collectives as a program over all replicas."""
-
     def body(*values: jax.Array) -> list[jax.Array]:
         given = iter(values)
         outputs: list[jax.Array] = []

@@ -84,7 +84,6 @@ def assign(variable: Variable, value: Any) -> None:
 
 
 def _placed_for(variable: Variable, value: np.ndarray[Any, Any]) -> jax.Array:
-    """Returns a copy of `value` where the variable stores its own."""
     if isinstance(variable, MirroredVariable) and not variable.topology.is_single:
         topology = variable.topology
         parts = [copied(value, device) for device in topology.local_devices]

@@ -117,7 +117,6 @@ def _difference(own: Any, value: Any) -> str | None:
 
 
 def _can_become(value: Any, old: Any) -> bool:
-    """Returns whether a saved number or text can replace another one."""
     if isinstance(old, str) or not isinstance(value, int | float):
         return isinstance(old, str) and isinstance(value, str)
     return isinstance(old, float) or isinstance(value, int) or value.is_integer()
