@@ -40,7 +40,6 @@ class PhaseReport:
     has_broken_connection: bool = False
 
     def as_fields(self) -> dict[str, Any]:
-        """Returns the fields of a message."""
         return dataclasses.asdict(self)
 
     def describe(self) -> str:
@@ -79,7 +78,6 @@ class Failure:
     step: int | None = None
 
     def as_message(self) -> Message:
-        """Returns the message that sends it to a worker."""
         return Message("failure", dataclasses.asdict(self))
 
     def to_error(self, progress: PhaseReport | None = None) -> JobError:

@@ -75,12 +75,10 @@ class ShardLayout:
 
     @property
     def stored_shape(self) -> tuple[int, ...]:
-        """The shape of the array over all replicas."""
         return self._with_size(self.rows * self.num_replicas)
 
     @property
     def part_shape(self) -> tuple[int, ...]:
-        """The shape of one replica's part."""
         return self._with_size(self.rows)
 
     @property
@@ -89,7 +87,6 @@ class ShardLayout:
         return PartitionSpec(*[None] * self.axis, AXIS)
 
     def sharding(self, topology: Topology) -> NamedSharding:
-        """Returns the sharding of the stored array."""
         return NamedSharding(topology.mesh, self.spec)
 
     def pad(self, value: jax.Array) -> jax.Array:
@@ -145,7 +142,6 @@ class ShardLayout:
     # Inside the program of a replica.
 
     def own_part(self, value: jax.Array) -> jax.Array:
-        """Returns this replica's part of a value."""
         start = lax.axis_index(AXIS) * self.rows
         return lax.dynamic_slice_in_dim(self.pad(value), start, self.rows, self.axis)
 

@@ -72,11 +72,9 @@ class NoPeers:
     is_chief = True
 
     def exchange(self, topic: str, payload: bytes) -> list[bytes]:
-        """Returns the payload of this process."""
         return [payload]
 
     def guard(self, phase: str) -> AbstractContextManager[Any]:
-        """Returns a context manager that does nothing."""
         return contextlib.nullcontext()
 
 

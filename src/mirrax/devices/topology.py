@@ -72,7 +72,6 @@ class Topology:
 
     @functools.cached_property
     def is_single(self) -> bool:
-        """Whether there is only one replica."""
         return self.num_replicas == 1
 
     @functools.cached_property

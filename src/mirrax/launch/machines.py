@@ -72,7 +72,6 @@ class Alone:
         self._num_workers = num_workers
 
     def start_attempt(self, signals: Sequence[int]) -> LaunchPlan:
-        """Returns the workers of an attempt."""
         return plan_local(self._num_workers)
 
     def ended_workers(self) -> dict[int, tuple[str, bool]]:
@@ -80,7 +79,6 @@ class Alone:
         return {}
 
     def collect(self, result: JobResult, signals: Sequence[int]) -> JobResult:
-        """Returns the result."""
         return result
 
     def finish(self, exit_code: int) -> None:

@@ -75,7 +75,6 @@ class Supervisor:
 
     @property
     def steps(self) -> AttemptSteps:
-        """The steps of this attempt so far."""
         return step_record.read(self._record)
 
     def run(

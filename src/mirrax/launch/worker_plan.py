@@ -35,7 +35,6 @@ class LaunchPlan:
 
     @property
     def hosts_coordinator(self) -> bool:
-        """Whether the coordinator is started here."""
         return 0 in self.local
 
 

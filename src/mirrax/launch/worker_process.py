@@ -89,7 +89,6 @@ class WorkerProcess:
         return 128 - code if code is not None and code < 0 else code
 
     def describe_exit(self) -> str:
-        """Returns how the process ended, as text."""
         if self.was_running:
             return "was still running, and was killed by the launcher"
         code = self._process.poll()
@@ -98,12 +97,10 @@ class WorkerProcess:
         return describe_code(code)
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the process, if it is running."""
         if self._process.poll() is None:
             self._process.send_signal(number)
 
     def kill(self) -> None:
-        """Kills the process group."""
         self.was_running = self._process.poll() is None
         with contextlib.suppress(OSError):
             os.killpg(self._process.pid, signal.SIGKILL)

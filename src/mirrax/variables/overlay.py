@@ -90,7 +90,6 @@ class Overlay(abc.ABC):
         self._trace = current_trace()
 
     def note_run(self, strategy: Any) -> None:
-        """Records that the trace runs replicas of a strategy."""
         self.topologies.add(strategy.topology)
         self.strategies.add(strategy)
 

@@ -79,7 +79,6 @@ class JobState:
 
     @property
     def is_over(self) -> bool:
-        """Whether no worker is connected or expected."""
         # A worker that joins a failed job late is still told why it failed.
         all_joined = self._has_join_expired or all(
             state.has_joined for state in self.states
@@ -123,7 +122,6 @@ class JobState:
             self._refused[who] = None
 
     def receive(self, index: int, message: Message, now: float) -> None:
-        """Handles a message from a worker."""
         state = self.states[index]
         state.last_heard = now
         if message.kind == "leave":

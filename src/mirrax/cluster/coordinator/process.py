@@ -104,7 +104,6 @@ class Coordinator:
 
     @property
     def process_id(self) -> int:
-        """The id of the coordinator's process."""
         return self._process.pid
 
     def report_exit(self, worker_index: int, how: str, has_failed: bool) -> None:

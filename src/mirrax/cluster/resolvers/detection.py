@@ -58,7 +58,6 @@ class Launcher:
 
     @property
     def marker(self) -> str:
-        """A variable that it always sets."""
         return self.special_marker or self.index
 
     def applies(self, environment: Environment) -> bool:
@@ -69,7 +68,6 @@ class Launcher:
         return self.marker in environment and not is_srun
 
     def read(self, variable: str, environment: Environment) -> int:
-        """Returns the number in one of its variables."""
         text = environment.get(variable, "")
         if not text.isdecimal():
             raise ConfigurationError(

@@ -70,7 +70,6 @@ class Heartbeat:
             self._coordinator_lost()
 
     def send_progress(self) -> None:
-        """Sends this worker's progress."""
         self.send(Message("progress", self._progress.report().as_fields()))
 
     def wait_for_answer(self, timeout: float | None = None) -> Message:
@@ -94,12 +93,10 @@ class Heartbeat:
             raise self.make_error()
 
     def notify(self) -> None:
-        """Wakes waiting threads to check again."""
         with self._changed:
             self._changed.notify_all()
 
     def make_error(self) -> JobError:
-        """Returns the error of the failure."""
         assert self.failure is not None
         self._has_raised = True
         is_waiting = self._progress.inside is not None
@@ -128,7 +125,6 @@ class Heartbeat:
             interrupt()
 
     def leave(self) -> None:
-        """Closes the connection."""
         self.has_left = True
         self._client.close()
 

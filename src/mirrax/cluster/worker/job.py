@@ -99,7 +99,6 @@ class Job:
 
     @property
     def num_workers(self) -> int:
-        """The number of workers."""
         return len(self.workers)
 
     @property
@@ -109,7 +108,6 @@ class Job:
 
     @property
     def me(self) -> Worker:
-        """This worker."""
         return self.workers[self.worker_index]
 
     @property
@@ -119,12 +117,10 @@ class Job:
 
     @property
     def failure(self) -> Failure | None:
-        """The failure that ended the job, if any."""
         return self.heartbeat.failure
 
     @property
     def has_failed(self) -> bool:
-        """Whether this worker or another one has failed."""
         return self._has_failed or self.failure is not None
 
     def guard(self, phase: str, step: int | None = None) -> Guard:
@@ -152,7 +148,6 @@ class Job:
         return _split(answer)
 
     def wait_for_start(self) -> None:
-        """Waits until all workers have joined."""
         with self.guard("start-up"):
             self.heartbeat.wait_for_answer()
 

@@ -56,7 +56,6 @@ class StopAgreement:
             self._send(Message("stop"))
 
     def receive(self, message: Message) -> None:
-        """Handles a message of the coordinator."""
         if message.kind == "count_steps":
             with self._lock:
                 self._must_wait = True

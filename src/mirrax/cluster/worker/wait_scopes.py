@@ -52,7 +52,6 @@ class WaitScopes:
         self._startup_timeout = None
 
     def report(self) -> PhaseReport:
-        """Returns the progress to send to the coordinator."""
         wait = self.inside
         scope = wait or self.last or WaitScope("start-up", None)
         waiting = None if wait is None else time.monotonic() - wait.since

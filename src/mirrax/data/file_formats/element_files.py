@@ -90,7 +90,6 @@ class ElementFile:
             self.num_elements = self._read_count()
 
     def chunks(self) -> Iterator[Columns]:
-        """Yields the elements, some at a time."""
         reader = TFRecordReader([self._file])
         found = 0
         with _reading(self._file):

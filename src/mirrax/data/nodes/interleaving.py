@@ -59,7 +59,6 @@ class Interleave(SourceNode, Seeded):
         return None if first is None else first.spec
 
     def first(self) -> Node | None:
-        """Returns the node of the first element."""
         stream = self.source.open((0,))
         columns = stream.take(1)
         return None if columns is None else self.make(stream, columns, 0)

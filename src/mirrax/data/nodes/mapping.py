@@ -112,7 +112,6 @@ class Scan(SourceNode):
     function: Callable[[Any, Any], Any]
 
     def call(self, state: Any, element: Any) -> tuple[Any, Any]:
-        """Returns the next state, and the result."""
         made = self.function(state, element)
         if not isinstance(made, tuple) or len(made) != 2:
             raise TypeError(

@@ -181,7 +181,6 @@ class Node(abc.ABC):
 
     @property
     def structure(self) -> Any:
-        """The tree structure of an element."""
         return jax.tree.structure(self.spec)
 
     def explain(self, depth: int = 0) -> str:

@@ -78,17 +78,14 @@ class CallArguments:
 
     @property
     def keys(self) -> tuple[Any, ...]:
-        """The cache keys."""
         return tuple([argument.key for argument in self.arguments])
 
     @property
     def inputs(self) -> list[Argument]:
-        """Those that are inputs of the program."""
         return [each for each in self.arguments if each.placement is not None]
 
     @property
     def arrays(self) -> list[Any]:
-        """The inputs of the program."""
         return [each.value for each in self.inputs]
 
     @property

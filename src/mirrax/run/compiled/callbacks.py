@@ -46,7 +46,6 @@ class Failures:
             raise error
 
     def add(self, error: BaseException) -> None:
-        """Records the error of a callback."""
         self._errors.append(error)
 
 

@@ -35,7 +35,6 @@ class StateDrift:
                 break
 
     def note(self, leaves: Sequence[Any], structure: Any, result: Tree) -> None:
-        """Remembers the arguments and the result of a call."""
         found = [x for x in trees.leaves(result) if isinstance(x, PerReplica)]
         self._results = [*map(weakref.ref, found)]
         self._structure = structure

@@ -45,7 +45,6 @@ class Recording:
         self._entered = contextlib.ExitStack()
 
     def start(self) -> None:
-        """Starts to record."""
         outer = stack.overlay()
         trace = RecordingTrace(self._record, self._read)
         place = stack.tape_trace_key() if outer is None or outer.is_eager else None
@@ -64,7 +63,6 @@ class Recording:
         replica_writes.propagate_writes(written)
 
     def forget(self) -> None:
-        """Forgets what was recorded so far."""
         self.steps.clear()
 
     def gradients(

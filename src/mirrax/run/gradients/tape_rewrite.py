@@ -88,7 +88,6 @@ class _Program:
         return differentiate(inner, self._axis_env)
 
     def before(self, eqn: JaxprEqn) -> Sequence[JaxprEqn]:
-        """Returns the equations that come before one of them."""
         return self._eqns[: self._positions[id(eqn)]]
 
 

@@ -110,7 +110,6 @@ class Plan:
         self.whole, self.parts, self.modes = self._needs()
 
     def layout(self, atom: Any) -> ShardLayout:
-        """Returns how values of this shape are cut."""
         layout = ShardLayout.of(kind_of(atom)[0], self._num_replicas)
         assert layout is not None
         return layout

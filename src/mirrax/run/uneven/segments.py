@@ -82,7 +82,6 @@ class Cut:
 
     @property
     def collectives(self) -> list[str]:
-        """What the replicas must agree on."""
         return [segment.collectives for segment in self.segments]
 
 

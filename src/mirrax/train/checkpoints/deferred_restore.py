@@ -56,7 +56,6 @@ class DeferredRestore:
         return sorted(self._values)
 
     def held(self) -> set[str]:
-        """Returns the names of the objects' values."""
         self.give()
         return {name for name, _ in all_entries(self._objects)} - {COUNTER}
 
