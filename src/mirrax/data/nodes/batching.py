@@ -33,12 +33,8 @@ class Batching(SourceNode):
     size: int
     drop_remainder: bool
 
-    @property
     @override
-    def cardinality(self) -> int:
-        inner = self.source.cardinality
-        if inner < 0:
-            return inner
+    def count_of(self, inner: int) -> int:
         return inner // self.size if self.drop_remainder else -(-inner // self.size)
 
     @property

@@ -174,12 +174,8 @@ class Window(SourceNode):
     def spec(self) -> Any:
         return jax.tree.map(lambda leaf: TensorSpec(None, object), self.source.spec)
 
-    @property
     @override
-    def cardinality(self) -> int:
-        inner = self.source.cardinality
-        if inner < 0:
-            return inner
+    def count_of(self, inner: int) -> int:
         span = (self.size - 1) * self.stride + 1
         # The number of elements at which a window can start.
         starts = max(inner - span + 1, 0) if self.drop_remainder else inner

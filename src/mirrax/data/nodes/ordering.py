@@ -111,11 +111,9 @@ class Shard(OrderingNode):
     num_shards: int
     index: int
 
-    @property
     @override
-    def cardinality(self) -> int:
-        inner = self.source.cardinality
-        return inner if inner < 0 else -(-(inner - self.index) // self.num_shards)
+    def count_of(self, inner: int) -> int:
+        return -(-(inner - self.index) // self.num_shards)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

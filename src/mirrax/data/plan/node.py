@@ -216,7 +216,12 @@ class SourceNode(Node):
 
     @property
     def cardinality(self) -> int:
-        return self.source.cardinality
+        inner = self.source.cardinality
+        return inner if inner < 0 else self.count_of(inner)
+
+    def count_of(self, inner: int) -> int:
+        """Returns how many elements it has if its source has `inner`."""
+        return inner
 
 
 def _nodes(value: Any) -> tuple[Node, ...]:
