@@ -121,9 +121,7 @@ class Strategy:
         self._cluster_resolver = cluster_resolver
         self._frame = stack.CrossReplica(self)
         # Compiled functions by the function that `run` was given.
-        self.functions: weakref.WeakKeyDictionary[Any, Any] = (
-            weakref.WeakKeyDictionary()
-        )
+        self.functions = weakref.WeakKeyDictionary[Any, Any]()
         # Compiled functions with a `run` inside, and compiled steps of Keras' `fit`.
         self.outer_functions: weakref.WeakSet[Any] = weakref.WeakSet()
 

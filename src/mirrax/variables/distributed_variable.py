@@ -66,10 +66,6 @@ class DistributedVariable(Variable, DistributedValues):
     def copies(self) -> PerReplica:
         """Returns the values of all copies, as in cross-replica context."""
 
-    @abc.abstractmethod
-    def part(self, index: int) -> jax.Array:
-        """Returns the stored copy of local replica `index`."""
-
     @override
     def __repr__(self) -> str:
         if stack.overlay() is not None:
@@ -142,7 +138,7 @@ class VariablePart(ArrayLike):
 
     @override
     def __jax_array__(self) -> jax.Array:
-        return self.container.part(self.index)
+        return self.container.shared_view(self.index)
 
     read_value = __jax_array__
     value = property(__jax_array__)

@@ -55,10 +55,6 @@ class MirroredVariable(DistributedVariable):
             return layout.load(self._readable(), self.topology, purpose)
 
     @override
-    def part(self, index: int) -> jax.Array:
-        return self.shared_view(index)
-
-    @override
     def shared_view(self, index: int) -> jax.Array:
         return super().shared_view(index) if self.layout is None else self._shard(index)
 

@@ -54,7 +54,7 @@ class SyncOnReadVariable(DistributedVariable):
         return PerReplica(Spmd(held) if overlay.inside_replica else self._layout(held))
 
     @override
-    def part(self, index: int) -> jax.Array:
+    def shared_view(self, index: int) -> jax.Array:
         return self._shared_copies().parts[index]
 
     @override

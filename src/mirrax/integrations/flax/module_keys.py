@@ -31,9 +31,7 @@ class ModuleKeys:
         self._known: dict[int, tuple[Any, int, int]] = {}
         # Numbers stand for graph definitions, which are slow to hash.
         self._numbers: dict[Hashable, int] = {}
-        self._closures: weakref.WeakKeyDictionary[Any, tuple[int, Hashable]] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._closures = weakref.WeakKeyDictionary[Any, tuple[int, Hashable]]()
         owner, name, _ = internals.SET_ATTRIBUTE
         setattr(owner, name, self._versioned_setattr())
 

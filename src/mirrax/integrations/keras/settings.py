@@ -29,9 +29,7 @@ class SettingKeys:
     """Keys for the settings of objects that were changed after their creation."""
 
     def __init__(self) -> None:
-        self._closures: weakref.WeakKeyDictionary[Any, tuple[int, Hashable]] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._closures = weakref.WeakKeyDictionary[Any, tuple[int, Hashable]]()
 
     def of(self, fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:
         """Returns the key of a function, with objects that it captures or is given."""

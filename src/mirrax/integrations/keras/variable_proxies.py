@@ -87,7 +87,7 @@ class KerasProxy(Variable):
         return other
 
 
-class _KerasStoredProxy(KerasProxy):
+class PlainProxy(KerasProxy):
     """A proxy whose array is stored in the Keras variable."""
 
     _synchronization = VariableSynchronization.ON_WRITE
@@ -106,11 +106,7 @@ class _KerasStoredProxy(KerasProxy):
         return internals.place_of(self.original)
 
 
-class PlainProxy(_KerasStoredProxy):
-    """The proxy of a Keras variable that belongs to no strategy."""
-
-
-class MirroredProxy(_KerasStoredProxy, MirroredVariable):
+class MirroredProxy(PlainProxy, MirroredVariable):
     """The proxy of a Keras variable that is replicated."""
 
     @override
@@ -118,7 +114,7 @@ class MirroredProxy(_KerasStoredProxy, MirroredVariable):
         super().put(to_replicated(array, self.topology))
 
 
-class ShardedProxy(_KerasStoredProxy, ShardedVariable):
+class ShardedProxy(PlainProxy, ShardedVariable):
     """The proxy of a Keras variable of which each replica stores a part."""
 
     @override
