@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 import jax
 import numpy as np
@@ -86,7 +86,8 @@ class RecordingTrace(jax.core.Trace):
         return self.process_primitive(primitive, args, params)
 
     def _plain(self, value: Any) -> Any:
-        return self._read(value.stands_for) if _is_recorded(value) else value
+        is_recorded = isinstance(value, RecordedTracer)
+        return self._read(value.stands_for) if is_recorded else value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,10 +125,6 @@ class RecordedTracer(jax.core.Tracer[Any]):
 
 
 _placeholder_trace = jax.core.Trace()
-
-
-def _is_recorded(value: Any) -> TypeGuard[RecordedTracer]:
-    return isinstance(value, RecordedTracer)
 
 
 def is_recording() -> bool:

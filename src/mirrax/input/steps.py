@@ -55,8 +55,11 @@ class StepReader:
             return self._read()
         if self._prefetcher is None:
             self._position = self._feed.position()
-            read = functools.partial(_read_ahead, self._read, self._feed)
-            self._prefetcher = Prefetcher(read, self._depth)
+            # Without `self`, whose end ends the thread.
+            read, feed = self._read, self._feed
+            self._prefetcher = Prefetcher(
+                lambda: (read(), feed.position()), self._depth
+            )
         step: Step | None
         step, self._position = self._prefetcher.next()
         return step
@@ -81,12 +84,6 @@ class StepReader:
 def _read_step(feed: Feed, place: Place) -> Step | None:
     parts = feed.step()
     return None if parts is None else place(feed, parts)
-
-
-def _read_ahead(
-    read: Callable[[], Step | None], feed: Feed
-) -> tuple[Step | None, DatasetPosition]:
-    return read(), feed.position()
 
 
 Synchronize = Callable[[Step | None], Step | None]

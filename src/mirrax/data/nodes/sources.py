@@ -57,7 +57,7 @@ def one_element(tensors: Any) -> Slices:
 
 def _arrays(tensors: Any) -> Any:
     try:
-        return jax.tree.map(as_array, tensors, is_leaf=_is_list)
+        return jax.tree.map(as_array, tensors, is_leaf=lambda x: isinstance(x, list))
     except ValueError as error:
         raise ValueError(
             "Lists must be rows of the same length to be an array. Received: "
@@ -91,10 +91,6 @@ def _slices(arrays: Any) -> Slices:
             f"{sorted(sizes)}. Cut them to the same length."
         )
     return slices_of_columns(nesting, leaves)
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, list)
 
 
 _ROWS = 256

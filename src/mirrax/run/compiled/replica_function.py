@@ -40,16 +40,14 @@ class ReplicaFunction(CompiledCall):
         run_uneven: Callable[[ReplicaCall, CompiledCall], Tree],
     ) -> None:
         super().__init__(fn.name, donated, strategy.topology)
-        self._fn = weakref.ref(fn)
-        self._strategy = weakref.ref(strategy)
+        # Both are alive during calls.
+        self._fn: Callable[[], Any] = weakref.ref(fn)
+        self._strategy: Callable[[], Any] = weakref.ref(strategy)
         self._run_uneven = run_uneven
 
     def _replica_call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> ReplicaCall:
-        strategy, fn = self._strategy(), self._fn()
-        assert strategy is not None
-        assert fn is not None
-        collective = strategy.collective
-        return ReplicaCall(strategy, collective, fn.fn, tuple(args), kwargs)
+        strategy, fn = self._strategy(), self._fn().fn
+        return ReplicaCall(strategy, strategy.collective, fn, tuple(args), kwargs)
 
     @override
     def _trace(self, given: CallArguments) -> Traced:
@@ -73,9 +71,7 @@ class ReplicaFunction(CompiledCall):
 
     @override
     def falls_back_to_python(self, error: Exception) -> bool:
-        fn = self._fn()
-        assert fn is not None
-        return bool(fn.falls_back_to_python(error))
+        return self._fn().falls_back_to_python(error)
 
     @override
     def _run_untraced(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
@@ -85,9 +81,7 @@ class ReplicaFunction(CompiledCall):
 
     @override
     def fingerprint(self, leaves: list[Any]) -> Any:
-        fn = self._fn()
-        assert fn is not None
-        return foreign_libraries.fingerprint(fn, leaves)
+        return foreign_libraries.fingerprint(self._fn(), leaves)
 
 
 def _with_arrays(fn: Callable[..., Any]) -> Callable[..., Any]:
