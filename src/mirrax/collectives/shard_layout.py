@@ -90,13 +90,11 @@ class ShardLayout:
         return NamedSharding(topology.mesh, self.spec)
 
     def pad(self, value: jax.Array) -> jax.Array:
-        """Returns a whole array in the stored shape."""
         if not self.num_padding:
             return value
         return spmd.pad(value, self.axis, self.stored_shape[self.axis])
 
     def trim(self, stored: jax.Array) -> jax.Array:
-        """Returns an array in the stored shape without its padding."""
         if not self.num_padding:
             return stored
         size = self.shape[self.axis]
@@ -125,9 +123,6 @@ class ShardLayout:
         """Returns the whole value on the host, or replicated if it has no other place.
 
         All workers call this together.
-
-        Args:
-            purpose: The operation that errors name.
         """
         with evaluated():
             if topology.is_local:

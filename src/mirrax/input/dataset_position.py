@@ -33,12 +33,10 @@ class DatasetPosition:
     has_ended: bool = False
 
     def dump(self) -> dict[str, Any]:
-        """Returns the position as a JSON value."""
         rows = [[index, *state] for index, state in self.rows.items()]
         return seal({**vars(self), "rows": rows})
 
     def of(self, index: int) -> RowState:
-        """Returns the position of a pipeline."""
         if index not in self.rows:
             raise ValueError(
                 "Another number of workers needs the positions of all workers. "

@@ -50,14 +50,12 @@ class Feed(abc.ABC):
         self._has_ended = False
 
     def step(self) -> list[Tree] | None:
-        """Returns the next parts; None at the end."""
         parts = self._read()
         self._has_ended = parts is None
         self._num_steps += parts is not None
         return parts
 
     def position(self) -> DatasetPosition:
-        """Returns the position of the next step."""
         return DatasetPosition(
             self._num_steps,
             self._num_pipelines,
@@ -67,7 +65,6 @@ class Feed(abc.ABC):
         )
 
     def seek(self, position: DatasetPosition) -> None:
-        """Restores a position."""
         self._restore(position)
         self._num_steps = position.step
         self._has_ended = False

@@ -65,7 +65,6 @@ class StepReader:
         return step
 
     def position(self) -> DatasetPosition:
-        """Returns the position of the next step."""
         return self._feed.position() if self._prefetcher is None else self._position
 
     def seek(self, position: DatasetPosition) -> None:

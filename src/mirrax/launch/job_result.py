@@ -86,9 +86,7 @@ class JobResult:
     """The result of a job.
 
     Args:
-        exit_codes: The exit code of each local worker, as a shell shows it.
         exit_code: The exit code of the first failure, 0 without one.
-        report: The first failure with its traceback, empty without one.
         first: The local worker that failed first, if any.
         cause: Why the job failed; None if it did not, or a signal ended it.
         is_preempted: Whether all workers saved the same step and ended on request.

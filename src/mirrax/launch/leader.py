@@ -62,11 +62,7 @@ class _Launcher:
 
 
 class Leader:
-    """The first machine's side: it starts attempts and collects their results.
-
-    Args:
-        grace: Seconds that workers may take to exit.
-    """
+    """The first machine's side: it starts attempts and collects their results."""
 
     def __init__(
         self, machines: Machines, show: Callable[[str], None], grace: float = 0.0

@@ -34,7 +34,6 @@ class Machines:
 
     @property
     def leader(self) -> str:
-        """The address of the first machine's launcher."""
         host, port = split_address(self.hosts[0])
         return join_address(host, port + 1)
 

@@ -80,12 +80,7 @@ class Supervisor:
     def run(
         self, timeout: float | None = None, poll: Callable[[], object] = lambda: None
     ) -> JobResult:
-        """Runs the job to its end; stops the workers on KeyboardInterrupt.
-
-        Args:
-            timeout: Seconds after which the workers are killed.
-            poll: Called repeatedly while the workers run.
-        """
+        """Runs the job to its end; stops the workers on KeyboardInterrupt."""
         end = None if timeout is None else time.monotonic() + timeout
         guard = OrphanGuard()
         guard.remove(self.folder)

@@ -22,10 +22,8 @@ class LaunchPlan:
     """The workers of a job, and which of them are started here.
 
     Args:
-        workers: The workers of all machines.
         local: The indices of those started here.
         coordinator: The coordinator's host and port, as seen from here; 0 for any port.
-        token: The secret of this attempt.
     """
 
     workers: tuple[Worker, ...]

@@ -144,7 +144,6 @@ class JobState:
             state.stack, state.line = message["text"], message["line"]
 
     def disconnect(self, index: int, now: float) -> None:
-        """Handles the end of a worker's connection."""
         state = self.states[index]
         if state.is_connected:
             state.state = "lost"

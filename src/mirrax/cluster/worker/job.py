@@ -103,7 +103,6 @@ class Job:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this is the first worker, which writes files for all."""
         return self.worker_index == 0
 
     @property

@@ -35,7 +35,6 @@ class Map(SourceNode):
 
     Args:
         num_threads: How many calls run at once; 0 for sequential calls.
-        vectorize: Whether the function may be called once for many elements.
     """
 
     is_expensive = True

@@ -184,7 +184,6 @@ class Node(abc.ABC):
         return jax.tree.structure(self.spec)
 
     def explain(self, depth: int = 0) -> str:
-        """Returns the plan as a tree of text, the last step first."""
         facts = ", ".join(
             f"{field.name}={getattr(self, field.name)!r}"
             for field in dataclasses.fields(self)

@@ -34,7 +34,6 @@ class Failures:
         self._errors: list[BaseException] = []
 
     def raise_first(self) -> None:
-        """Waits for all callbacks; raises the first error."""
         jax.effects_barrier()
         if self._errors:
             error = self._errors[0]

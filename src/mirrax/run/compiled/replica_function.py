@@ -27,9 +27,6 @@ class ReplicaFunction(CompiledCall):
 
     The strategy owns it, because its programs refer to variables of the strategy. If
     the function owned it, it would keep every strategy alive that it ever ran on.
-
-    Args:
-        run_uneven: Runs calls that have no single program.
     """
 
     def __init__(

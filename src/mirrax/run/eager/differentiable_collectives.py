@@ -22,11 +22,7 @@ Gather = Callable[[list[jax.Array], int], list[jax.Array]]
 
 
 def differentiable_reduce(reduce: Reduce, values: list[jax.Array]) -> list[jax.Array]:
-    """Returns `reduce(values)`; its gradient is `reduce` of the gradients.
-
-    Args:
-        reduce: Combines arrays over the replicas; differentiable.
-    """
+    """Returns `reduce(values)`; its gradient is `reduce` of the gradients."""
     return list(reduce_p.bind(*values, reduce=reduce))
 
 

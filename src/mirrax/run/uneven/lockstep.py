@@ -49,8 +49,6 @@ class Lockstep:
     """One program per replica, ready to run.
 
     Args:
-        traces: What each replica does.
-        cuts: The same in pieces.
         varying: Which results differ between replicas.
         failures: What callbacks raise; None if there are none.
     """

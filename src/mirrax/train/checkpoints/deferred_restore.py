@@ -51,7 +51,6 @@ class DeferredRestore:
         self._watch(None)
 
     def unclaimed(self) -> list[str]:
-        """Returns the names of saved values without an object yet."""
         self.give()
         return sorted(self._values)
 

@@ -108,7 +108,6 @@ def with_local_inputs(
     Variables must be the same on all workers.
 
     Args:
-        run: A program of four lists, as `program_jit` makes it.
         compares_arguments: Whether arguments must be the same, too.
     """
 
