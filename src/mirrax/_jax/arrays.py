@@ -89,11 +89,7 @@ def view(array: jax.Array) -> jax.Array:
     if not isinstance(array, ArrayImpl):
         return _as_key(array, view(jax.random.key_data(array)))
     return ArrayImpl(
-        array.aval,
-        array.sharding,
-        [array],
-        committed=False,
-        _skip_checks=True,
+        array.aval, array.sharding, [array], committed=False, _skip_checks=True
     )
 
 

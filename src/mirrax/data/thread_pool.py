@@ -97,10 +97,7 @@ class Prefetcher:
     """
 
     def __init__(
-        self,
-        read: Callable[[], tuple[Any, ...]],
-        depth: int,
-        pool: Pool | None = None,
+        self, read: Callable[[], tuple[Any, ...]], depth: int, pool: Pool | None = None
     ) -> None:
         # Several threads of a shared pool would call `read` at once.
         assert pool is None or depth == 0

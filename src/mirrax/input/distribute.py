@@ -47,9 +47,7 @@ _OWN = (AutoShardPolicy.OFF, AutoShardPolicy.HINT)
 
 
 def distribute(
-    data: Any,
-    topology: Topology,
-    options: InputOptions | None = None,
+    data: Any, topology: Topology, options: InputOptions | None = None
 ) -> DistributedDataset:
     """Returns a dataset of global batches, divided among the replicas.
 

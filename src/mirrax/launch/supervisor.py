@@ -133,11 +133,7 @@ class Supervisor:
         for index in self.plan.local:
             name = self.plan.workers[index].name
             environment = make_environment(
-                self.plan,
-                index,
-                port,
-                self.environment,
-                self.devices_per_worker,
+                self.plan, index, port, self.environment, self.devices_per_worker
             )
             # A worker of another job may have started this one.
             environment.pop(step_record.VARIABLE, None)

@@ -8,13 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from mirrax import trees
-from mirrax.collectives.reduce import (
-    Axis,
-    Collective,
-    reduce,
-    reduce_one,
-    require_axes,
-)
+from mirrax.collectives.reduce import Axis, Collective, reduce, reduce_one, require_axes
 from mirrax.context import stack
 from mirrax.context.guards import NotTraceable
 from mirrax.options import ReduceOp

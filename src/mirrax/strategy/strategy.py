@@ -21,12 +21,7 @@ from mirrax.context import guards, stack
 from mirrax.devices.topology import Topology
 from mirrax.html_tables import html_table
 from mirrax.lazy_modules import LazyModule
-from mirrax.options import (
-    CommunicationOptions,
-    ReduceOp,
-    RunOptions,
-    parse_reduce_op,
-)
+from mirrax.options import CommunicationOptions, ReduceOp, RunOptions, parse_reduce_op
 from mirrax.run import dispatch
 from mirrax.run.compiled.memory import MemoryReport
 from mirrax.strategy.extended import StrategyExtended

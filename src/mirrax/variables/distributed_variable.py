@@ -16,11 +16,7 @@ from mirrax.values.array_like import ArrayLike
 from mirrax.values.distributed_values import DistributedValues, describe_parts
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables import aliasing
-from mirrax.variables.variable import (
-    Variable,
-    describe_variable,
-    register_as_pytree,
-)
+from mirrax.variables.variable import Variable, describe_variable, register_as_pytree
 
 
 class DistributedVariable(Variable, DistributedValues):

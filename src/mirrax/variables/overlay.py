@@ -16,12 +16,7 @@ from typing_extensions import override
 
 from mirrax._jax.config import evaluates_constants
 from mirrax._jax.jaxprs import ClosedJaxpr, Primitive, rebuilt
-from mirrax._jax.traces import (
-    current_trace,
-    evaluated,
-    is_staging,
-    set_current_trace,
-)
+from mirrax._jax.traces import current_trace, evaluated, is_staging, set_current_trace
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.variables.variable import Variable

@@ -148,10 +148,7 @@ def counted(
 ) -> ForeignSource:
     """Returns data without random access, whose position is a count."""
     return ForeignSource(
-        name,
-        lambda: IteratorStream(begin, name),
-        cardinality,
-        gives_rows=gives_rows,
+        name, lambda: IteratorStream(begin, name), cardinality, gives_rows=gives_rows
     )
 
 

@@ -15,12 +15,7 @@ from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.collectives.worker_exchange import shape_dtype_of
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
-from mirrax.run.compiled.placement import (
-    PLAIN,
-    Placement,
-    joined_parts,
-    placement_of,
-)
+from mirrax.run.compiled.placement import PLAIN, Placement, joined_parts, placement_of
 from mirrax.trees import IdentityKey, NotTraceableLeaf
 from mirrax.values.array_like import as_arrays, is_array, is_array_like
 from mirrax.values.layouts import Joined, Parts, Replicated, join_parts

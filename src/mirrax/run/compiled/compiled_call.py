@@ -57,10 +57,7 @@ class CompiledCall(abc.ABC):
     """
 
     def __init__(
-        self,
-        name: str,
-        donated: Sequence[int],
-        topology: Topology | None = None,
+        self, name: str, donated: Sequence[int], topology: Topology | None = None
     ) -> None:
         self.name = name
         self.programs = ProgramCache(name)

@@ -20,11 +20,7 @@ from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.context import stack
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.lazy_modules import LazyModule
-from mirrax.run.compiled.arguments import (
-    CallArguments,
-    same_object,
-    traced_argument,
-)
+from mirrax.run.compiled.arguments import CallArguments, same_object, traced_argument
 from mirrax.run.compiled.placement import PLAIN, Placement, placement_of_variable
 from mirrax.run.compiled.results import split_results_of_replica
 from mirrax.run.compiled.spmd_communicator import call_in_replica

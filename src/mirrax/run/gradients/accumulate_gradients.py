@@ -21,9 +21,7 @@ Weight = Callable[..., Any]
 
 
 def accumulate_gradients(
-    step: Callable[..., Tree],
-    micro_batches: int,
-    weight: Weight | None = None,
+    step: Callable[..., Tree], micro_batches: int, weight: Weight | None = None
 ) -> Callable[..., Tree]:
     """Returns `step` over a whole batch, computed in smaller pieces.
 

@@ -100,10 +100,7 @@ def _outputs(
 
 
 def _of_block(
-    eqn: JaxprEqn,
-    inputs: list[_Digest],
-    numbers: Iterator[int],
-    depth: int,
+    eqn: JaxprEqn, inputs: list[_Digest], numbers: Iterator[int], depth: int
 ) -> list[_Digest]:
     texts, params, programs = [describe_params(eqn)], eqn.params, programs_of_block(eqn)
     if eqn.primitive.name == "cond":

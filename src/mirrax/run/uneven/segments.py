@@ -126,9 +126,7 @@ def programs_of_block(eqn: JaxprEqn) -> tuple[ClosedJaxpr, ...]:
     raise NotTraceable
 
 
-def _group(
-    eqns: Sequence[JaxprEqn],
-) -> list[tuple[list[JaxprEqn], list[JaxprEqn]]]:
+def _group(eqns: Sequence[JaxprEqn]) -> list[tuple[list[JaxprEqn], list[JaxprEqn]]]:
     """Returns runs of work, each with what all replicas do together after it.
 
     Collectives that do not wait for each other are grouped.

@@ -23,11 +23,7 @@ from typing import Any
 import google_crc32c
 import numpy as np
 
-from mirrax.errors import (
-    CheckpointDamagedError,
-    CheckpointWriteError,
-    NotFoundError,
-)
+from mirrax.errors import CheckpointDamagedError, CheckpointWriteError, NotFoundError
 from mirrax.train.checkpoints import array_file
 from mirrax.train.checkpoints.folder_lock import locked
 

@@ -23,9 +23,7 @@ def agreed_parts(leaves: Sequence[Any], topology: Topology) -> list[Any]:
 
 
 def agreed_arguments(
-    leaves: Sequence[Any],
-    topology: Topology,
-    is_donated: Sequence[bool],
+    leaves: Sequence[Any], topology: Topology, is_donated: Sequence[bool]
 ) -> list[Any]:
     """Returns the arguments of `run`, compared between workers.
 
