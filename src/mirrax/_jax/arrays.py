@@ -59,12 +59,7 @@ def donated_error(
     what: str,
     fix: str = "Use what that call returned, or donate a copy, `jnp.copy(x)`.",
 ) -> RuntimeError:
-    """Returns the error for an array that was donated or deleted.
-
-    Args:
-        what: Describes the array, after "Received:".
-        fix: What the user can do.
-    """
+    """Returns the error for an array that was donated or deleted."""
     return RuntimeError(
         "This array was donated to an earlier call (`donate_argnums`), or deleted, and "
         f"can no longer be used. Received: {what}. {fix}"

@@ -68,11 +68,7 @@ def as_per_replica(leaf: Any, collective: Collective) -> PerReplica | None:
 
 
 def require_not_traced(leaf: Any) -> None:
-    """Leaves a function to Python where only an array shows whether it is mirrored.
-
-    Args:
-        leaf: An ordinary value, which would have parts if it were mirrored.
-    """
+    """Leaves a function to Python where only an array shows whether it is mirrored."""
     if isinstance(leaf, jax.core.Tracer) and is_program_traced():
         raise NotTraceable
 

@@ -133,9 +133,6 @@ def make_unused_directory(own: pathlib.Path, used: str) -> None:
     """Makes a directory that stays empty, because the chief writes elsewhere.
 
     Programs written for TensorFlow remove it afterwards.
-
-    Args:
-        used: What the chief writes instead, for the log.
     """
     with contextlib.suppress(OSError):
         own.mkdir(parents=True, exist_ok=True)

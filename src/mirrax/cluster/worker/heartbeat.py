@@ -73,11 +73,7 @@ class Heartbeat:
         self.send(Message("progress", self._progress.report().as_fields()))
 
     def wait_for_answer(self, timeout: float | None = None) -> Message:
-        """Returns the coordinator's next reply, or raises the failure.
-
-        Args:
-            timeout: Seconds after which the others count as stuck.
-        """
+        """Returns the coordinator's next reply, or raises the failure."""
         if not self._wait(lambda: self._answers, timeout):
             self._progress.has_given_up = True
             self.send_progress()

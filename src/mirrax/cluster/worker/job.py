@@ -127,9 +127,6 @@ class Job:
 
         All workers enter the same guards in the same order. If another worker dies,
         fails or is stuck, the wait is interrupted and a `JobError` is raised.
-
-            with job.guard("run", step):
-                loss.block_until_ready()
         """
         return Guard(self.heartbeat, self._progress, phase, step)
 

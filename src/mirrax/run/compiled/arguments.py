@@ -252,11 +252,7 @@ def jit_key(array: Any) -> Any:
 
 
 def refuse_foreign_parts(arrays: Iterable[Any], cause: Exception) -> None:
-    """Raises for the first array that is sharded, but not over the replicas.
-
-    Args:
-        arrays: Inputs that a program over several replicas takes whole.
-    """
+    """Raises for the first array that is sharded, but not over the replicas."""
     for array in arrays:
         if isinstance(array, ArrayImpl) and not array.sharding.is_fully_replicated:
             raise ValueError(

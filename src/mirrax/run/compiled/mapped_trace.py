@@ -149,13 +149,7 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
 def _placement_of_result(
     kind: Any, varies: bool, topology: Topology, sharded: Mapping[Any, ShardLayout]
 ) -> Placement:
-    """Returns how a result lies on the devices.
-
-    It takes the place of a sharded argument of the same shape and dtype.
-
-    Args:
-        sharded: The layouts of the sharded arguments, by shape and dtype.
-    """
+    """Returns the place of a result: that of a sharded argument of the same `kind`."""
     if varies:
         return Placement("joined", topology, is_scalar=kind[0] == ())
     return Placement("mirrored", layout=sharded.get(kind))

@@ -32,9 +32,6 @@ def differentiable_gather(
     """Returns `gather(values, axis)`.
 
     Its gradient is this replica's slice of the gradients that all replicas have.
-
-    Args:
-        add_up: Adds arrays up over the replicas; differentiable.
     """
     with evaluated():
         sizes = gather([jnp.array([value.shape[axis]]) for value in values], 0)

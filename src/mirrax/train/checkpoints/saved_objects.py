@@ -68,11 +68,9 @@ def is_stateful(value: Any) -> bool:
 def all_entries(
     objects: dict[str, Any], only: str | None = None
 ) -> Iterator[tuple[str, Entry]]:
-    """Yields the entries of all objects in a checkpoint, or of one.
+    """Yields the entries of all objects in a checkpoint, or of the object `only`.
 
-    Args:
-        objects: The objects by name; those that cannot be changed are replaced here.
-        only: The name of the object; None for all.
+    Objects that cannot be changed are replaced in `objects`.
     """
     foreign_libraries.connected()
     for name, value in list(objects.items()):
