@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from mirrax.context import stack
@@ -43,7 +43,8 @@ def create(base: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return frame.context.merge_call(make_once, args=(make,))
 
 
-def variable_creator_scope(creator: stack.Creator) -> AbstractContextManager[None]:
+@contextlib.contextmanager
+def variable_creator_scope(creator: stack.Creator) -> Iterator[None]:
     """Calls `creator(next_creator, **kwargs)` for each variable created in the scope.
 
     It returns `next_creator(**kwargs)` or another variable. Inside a strategy's scope
@@ -61,4 +62,5 @@ def variable_creator_scope(creator: stack.Creator) -> AbstractContextManager[Non
             "A variable creator must be callable as creator(next_creator, **kwargs). "
             f"Received: {creator!r}."
         )
-    return stack.creating(creator)
+    with stack.creating(creator):
+        yield
