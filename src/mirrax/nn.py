@@ -14,9 +14,7 @@ from mirrax.options import ReduceOp
 
 
 def compute_average_loss(
-    per_example_loss: Any,
-    sample_weight: Any = None,
-    global_batch_size: Any = None,
+    per_example_loss: Any, sample_weight: Any = None, global_batch_size: Any = None
 ) -> jax.Array:
     """Returns this replica's share of the mean loss over the global batch.
 

@@ -59,12 +59,7 @@ def donated_error(
     what: str,
     fix: str = "Use what that call returned, or donate a copy, `jnp.copy(x)`.",
 ) -> RuntimeError:
-    """Returns the error for an array that was donated or deleted.
-
-    Args:
-        what: Describes the array, after "Received:".
-        fix: What the user can do.
-    """
+    """Returns the error for an array that was donated or deleted."""
     return RuntimeError(
         "This array was donated to an earlier call (`donate_argnums`), or deleted, and "
         f"can no longer be used. Received: {what}. {fix}"
@@ -88,14 +83,9 @@ def view(array: jax.Array) -> jax.Array:
     """Returns an uncommitted array in the memory of the single-device `array`."""
     if not isinstance(array, ArrayImpl):
         return _as_key(array, view(jax.random.key_data(array)))
-    handle: jax.Array = ArrayImpl(
-        array.aval,
-        array.sharding,
-        [array],
-        committed=False,
-        _skip_checks=True,
+    return ArrayImpl(
+        array.aval, array.sharding, [array], committed=False, _skip_checks=True
     )
-    return handle
 
 
 def assembled(
@@ -107,14 +97,13 @@ def assembled(
     """
     if not isinstance(pieces[0], ArrayImpl):
         return jax.make_array_from_single_device_arrays(shape, sharding, pieces)
-    array: jax.Array = ArrayImpl(
+    return ArrayImpl(
         _aval(shape, pieces[0].dtype),
         sharding,
         list(pieces),  # type: ignore[arg-type]
         committed=True,
         _skip_checks=True,
     )
-    return array
 
 
 def copied(value: np.ndarray[Any, Any], device: jax.Device) -> jax.Array:
@@ -123,8 +112,7 @@ def copied(value: np.ndarray[Any, Any], device: jax.Device) -> jax.Array:
     Like `jax.device_put`, in a tenth of the time.
     """
     aval = _aval(value.shape, value.dtype)
-    array: jax.Array = put_copy(aval, _sharding(device), value, device)
-    return array
+    return put_copy(aval, _sharding(device), value, device)
 
 
 _aval = functools.lru_cache(maxsize=1024)(jax.core.ShapedArray)
@@ -134,8 +122,7 @@ _sharding = functools.lru_cache(maxsize=1024)(jax.sharding.SingleDeviceSharding)
 
 
 def _as_key(like: jax.Array, data: jax.Array) -> jax.Array:
-    key: jax.Array = jax.random.wrap_key_data(data, impl=jax.random.key_impl(like))
-    return key
+    return jax.random.wrap_key_data(data, impl=jax.random.key_impl(like))
 
 
 def is_stored(value: object) -> bool:

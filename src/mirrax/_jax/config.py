@@ -64,7 +64,6 @@ def without_nan_rerun(function: Any, name: str) -> Any:
     Args:
         function: A Python function that will be compiled. It is changed, so it must
             not be the user's.
-        name: The name that the error shows.
     """
     function._apply_primitive = True
     function.__qualname__ = name

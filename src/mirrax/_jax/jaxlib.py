@@ -66,10 +66,5 @@ def make_gloo(client: Any, host: str) -> Any:
 def put_copy(aval: Any, sharding: Any, value: Any, device: Any) -> Any:
     """Returns an uncommitted copy of the NumPy array `value` on `device`."""
     return _put(
-        aval,
-        sharding,
-        [value],
-        [device],
-        committed=False,
-        host_buffer_semantics=_COPY,
+        aval, sharding, [value], [device], committed=False, host_buffer_semantics=_COPY
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 import jax
 import numpy as np
@@ -49,7 +49,6 @@ class RecordingTrace(jax.core.Trace):
     The outputs are plain values, not tracers of this trace.
 
     Args:
-        record: Records an operation.
         read: Returns the value that a `RecordedTracer` stands for.
     """
 
@@ -87,7 +86,8 @@ class RecordingTrace(jax.core.Trace):
         return self.process_primitive(primitive, args, params)
 
     def _plain(self, value: Any) -> Any:
-        return self._read(value.stands_for) if _is_recorded(value) else value
+        is_recorded = isinstance(value, RecordedTracer)
+        return self._read(value.stands_for) if is_recorded else value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +114,6 @@ class RecordedTracer(jax.core.Tracer[Any]):
 
     Args:
         stands_for: The argument for `read` of the trace.
-        like: A value with the same shape and dtype.
     """
 
     aval: Any = None  # In jax 0.9, the base class has a property without setter.
@@ -126,10 +125,6 @@ class RecordedTracer(jax.core.Tracer[Any]):
 
 
 _placeholder_trace = jax.core.Trace()
-
-
-def _is_recorded(value: Any) -> TypeGuard[RecordedTracer]:
-    return isinstance(value, RecordedTracer)
 
 
 def is_recording() -> bool:

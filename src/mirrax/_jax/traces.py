@@ -86,8 +86,7 @@ def traces_under_way() -> list[Any]:
 
 def equations_so_far(trace: Any) -> list[JaxprEqn]:
     """Returns the equations that a trace has recorded so far."""
-    equations: list[JaxprEqn] = trace.frame.get_eqns()
-    return equations
+    return trace.frame.get_eqns()
 
 
 def atoms_of(values: Sequence[Any], trace: Any) -> list[Any]:

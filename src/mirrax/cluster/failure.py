@@ -40,7 +40,6 @@ class PhaseReport:
     has_broken_connection: bool = False
 
     def as_fields(self) -> dict[str, Any]:
-        """Returns the fields of a message."""
         return dataclasses.asdict(self)
 
     def describe(self) -> str:
@@ -68,9 +67,6 @@ class Failure:
         message: What happened, and the fix.
         details: A traceback or a stack, or nothing.
         worker: The index of the failed worker, if it is one.
-        host: Its host.
-        phase: Its latest phase.
-        step: The step of that phase.
     """
 
     error: str
@@ -82,7 +78,6 @@ class Failure:
     step: int | None = None
 
     def as_message(self) -> Message:
-        """Returns the message that sends it to a worker."""
         return Message("failure", dataclasses.asdict(self))
 
     def to_error(self, progress: PhaseReport | None = None) -> JobError:

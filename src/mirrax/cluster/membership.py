@@ -41,12 +41,10 @@ class Worker:
 
     @property
     def name(self) -> str:
-        """Its name in messages."""
         return f"{self.type} {self.index}"
 
     @property
     def host(self) -> str:
-        """The host of its address."""
         return split_address(self.address)[0]
 
     def __str__(self) -> str:
@@ -62,7 +60,6 @@ class Membership:
 
     @property
     def me(self) -> Worker:
-        """This process."""
         return self.workers[self.worker_index]
 
 

@@ -138,14 +138,12 @@ def _require_pairs(pairs: Sequence[Any]) -> None:
 
 
 def _topology_of(value: Any, destinations: Any) -> Topology:
-    """Returns the devices of the replicas of `value`."""
     known = getattr(getattr(value, "layout", None), "topology", None)
     if isinstance(known, Topology):
         return known
     frame = stack.frame()
     if frame is not None:
-        found: Topology = frame.strategy.topology
-        return found
+        return frame.strategy.topology
     if isinstance(destinations, HasDevices):
         return Topology(destinations.lies_on)
     if not isinstance(value, PerReplica):

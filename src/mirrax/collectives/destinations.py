@@ -24,12 +24,7 @@ class HasDevices(Protocol):
 
 
 def put_on_destinations(array: Any, destinations: Any, topology: Topology) -> Any:
-    """Returns `array` on the devices of `destinations`; mirrored if there are several.
-
-    Args:
-        destinations: A variable, a distributed value, a device name or a list of names.
-        topology: The devices of a per-replica value.
-    """
+    """Returns `array` on the devices of `destinations`, mirrored if several."""
     if isinstance(array, jax.core.Tracer):
         return Mirrored(array)
     devices = devices_of(destinations, topology)

@@ -72,8 +72,7 @@ def _gather_padded(
         data = [jax.random.key_data(part) for part in parts]
         gathered = _gather_padded(topology, data, sizes, axis)
         impl = jax.random.key_impl(parts[0])
-        keys: jax.Array = jax.random.wrap_key_data(gathered, impl=impl)
-        return keys
+        return jax.random.wrap_key_data(gathered, impl=impl)
     padded = tuple(spmd.pad(part, axis, max(sizes)) for part in parts)
     return _gather_program(topology, axis, sizes)(join_parts(padded, topology))
 

@@ -41,9 +41,7 @@ def groups_of_small(values: Sequence[jax.Array], small_bytes: int) -> list[list[
 
 
 def in_packs(
-    values: Sequence[jax.Array],
-    groups: Sequence[Sequence[int]],
-    reduce: Reduce,
+    values: Sequence[jax.Array], groups: Sequence[Sequence[int]], reduce: Reduce
 ) -> list[jax.Array]:
     """Returns `reduce` of all values, each group sent as one vector per dtype."""
     packs = [indices for group in groups for indices in _by_dtype(values, group)]

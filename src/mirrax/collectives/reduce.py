@@ -63,10 +63,6 @@ def reduce(
 
     The results are replicated over the topology. Parts may differ in size along
     `axis`: a mean divides by the total number of elements.
-
-    Args:
-        axis: A dimension of each part, or several.
-        purpose: The operation that errors name.
     """
     purpose = purpose or f"reduce {op.name}"
     for value in values:

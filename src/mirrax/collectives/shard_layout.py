@@ -28,10 +28,6 @@ class ShardLayout:
     If the size of the axis is no multiple of the number of replicas, the stored array
     has zeros at its end.
 
-    Args:
-        shape: The shape of the whole array.
-        axis: The axis that is cut.
-
     >>> ShardLayout.of((3, 8), num_replicas=4).axis
     1
     >>> ShardLayout.of((3, 7), num_replicas=4).stored_shape
@@ -79,12 +75,10 @@ class ShardLayout:
 
     @property
     def stored_shape(self) -> tuple[int, ...]:
-        """The shape of the array over all replicas."""
         return self._with_size(self.rows * self.num_replicas)
 
     @property
     def part_shape(self) -> tuple[int, ...]:
-        """The shape of one replica's part."""
         return self._with_size(self.rows)
 
     @property
@@ -93,22 +87,18 @@ class ShardLayout:
         return PartitionSpec(*[None] * self.axis, AXIS)
 
     def sharding(self, topology: Topology) -> NamedSharding:
-        """Returns the sharding of the stored array."""
         return NamedSharding(topology.mesh, self.spec)
 
     def pad(self, value: jax.Array) -> jax.Array:
-        """Returns a whole array in the stored shape."""
         if not self.num_padding:
             return value
         return spmd.pad(value, self.axis, self.stored_shape[self.axis])
 
     def trim(self, stored: jax.Array) -> jax.Array:
-        """Returns an array in the stored shape without its padding."""
         if not self.num_padding:
             return stored
         size = self.shape[self.axis]
-        trimmed: jax.Array = lax.slice_in_dim(stored, 0, size, axis=self.axis)
-        return trimmed
+        return lax.slice_in_dim(stored, 0, size, axis=self.axis)
 
     # Between programs.
 
@@ -120,8 +110,7 @@ class ShardLayout:
             padded = self.pad(value)
             sharding = self.sharding(topology)
             if topology.is_local:
-                stored: jax.Array = jax.device_put(padded, sharding)
-                return stored
+                return jax.device_put(padded, sharding)
             pieces = [
                 jax.device_put(self._piece(padded, index), device)
                 for index, device in zip(
@@ -134,9 +123,6 @@ class ShardLayout:
         """Returns the whole value on the host, or replicated if it has no other place.
 
         All workers call this together.
-
-        Args:
-            purpose: The operation that errors name.
         """
         with evaluated():
             if topology.is_local:
@@ -151,12 +137,8 @@ class ShardLayout:
     # Inside the program of a replica.
 
     def own_part(self, value: jax.Array) -> jax.Array:
-        """Returns this replica's part of a value."""
         start = lax.axis_index(AXIS) * self.rows
-        part: jax.Array = lax.dynamic_slice_in_dim(
-            self.pad(value), start, self.rows, self.axis
-        )
-        return part
+        return lax.dynamic_slice_in_dim(self.pad(value), start, self.rows, self.axis)
 
     def gather(self, part: jax.Array) -> jax.Array:
         """Returns the whole value, of which each replica has its part."""
@@ -168,10 +150,7 @@ class ShardLayout:
         if spmd.is_between_cpus():
             # A small reduce-scatter of Gloo slows all later messages down.
             return sum_own_piece(padded, self.axis, self.num_replicas)
-        part: jax.Array = lax.psum_scatter(
-            padded, AXIS, scatter_dimension=self.axis, tiled=True
-        )
-        return part
+        return lax.psum_scatter(padded, AXIS, scatter_dimension=self.axis, tiled=True)
 
     def filled(self, part: jax.Array, padding: Any) -> jax.Array:
         """Returns a part with `padding` at the end of the axis."""

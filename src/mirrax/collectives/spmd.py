@@ -32,7 +32,7 @@ batching.primitive_batchers[promise_p] = lambda values, dims: (
 
 def promise_mirrored(value: jax.Array) -> jax.Array:
     """Returns `value`, marked as equal on all replicas."""
-    return promise_p.bind(value)  # type: ignore[no-any-return]
+    return promise_p.bind(value)
 
 
 def all_reduce(
@@ -76,8 +76,7 @@ def _gathered(value: jax.Array, axis: int) -> jax.Array:
         return promise_mirrored(value)  # XLA gathers nothing along an empty axis.
     if _should_exchange(value):
         return jnp.concatenate(stacked(value), axis)
-    gathered: jax.Array = lax.all_gather(value, AXIS, axis=axis, tiled=True)
-    return gathered
+    return lax.all_gather(value, AXIS, axis=axis, tiled=True)
 
 
 def all_gather_uneven(value: jax.Array, axis: int, sizes: Sequence[int]) -> jax.Array:
@@ -100,8 +99,7 @@ def stacked(value: jax.Array) -> jax.Array:
     """Returns the values of all replicas along a new first axis."""
     if _should_exchange(value):
         return promise_mirrored(exchange(value, lax.axis_size(AXIS)))
-    gathered: jax.Array = lax.all_gather(value, AXIS)
-    return gathered
+    return lax.all_gather(value, AXIS)
 
 
 def _should_exchange(value: jax.Array) -> bool:
@@ -118,8 +116,7 @@ def is_between_cpus() -> bool:
 def exchange(value: jax.Array, num_replicas: int) -> jax.Array:
     """Returns the values of all replicas, stacked; each sends its own to all others."""
     copies = jnp.broadcast_to(value, (num_replicas, *value.shape))
-    received: jax.Array = lax.all_to_all(copies, AXIS, 0, 0)
-    return received
+    return lax.all_to_all(copies, AXIS, 0, 0)
 
 
 def pad(value: jax.Array, axis: int, size: int) -> jax.Array:
@@ -133,6 +130,5 @@ def first(value: jax.Array) -> jax.Array:
     """Returns the first replica's value."""
     if is_prng_key(value):
         data = first(jax.random.key_data(value))
-        key: jax.Array = jax.random.wrap_key_data(data, impl=jax.random.key_impl(value))
-        return key
+        return jax.random.wrap_key_data(data, impl=jax.random.key_impl(value))
     return stacked(value)[0]

@@ -72,10 +72,9 @@ def _sum_one(value: jax.Array, num_replicas: int, way: CpuSum) -> jax.Array:
         way = worker_costs.quickest_sum(value, num_replicas)
     if way is CpuSum.ALL_REDUCE:
         return psum([value])[0]
-    total: jax.Array = sum_p.bind(
+    return sum_p.bind(
         value, axes=(AXIS,), num_replicas=num_replicas, in_full=way is CpuSum.IN_FULL
     )
-    return total
 
 
 def sum_in_full(value: jax.Array, num_replicas: int) -> jax.Array:
@@ -102,8 +101,7 @@ def sum_own_piece(value: jax.Array, axis: int, num_replicas: int) -> jax.Array:
 
 
 def _add_up(parts: jax.Array) -> jax.Array:
-    total: jax.Array = functools.reduce(operator.add, parts)
-    return total
+    return functools.reduce(operator.add, parts)
 
 
 def _lowered(

@@ -81,13 +81,7 @@ class Log:
     def first_difference(
         self, job: Any, topic: str, other: int
     ) -> tuple[int, str, str]:
-        """Returns the number of the first entry that differs, and the two entries.
-
-        Args:
-            job: The workers, all of which call this.
-            topic: What the entries are.
-            other: The worker to compare with the first one.
-        """
+        """Returns where worker 0 and `other` first differ, and the two entries."""
         recent = exchange_json(job, topic, list(self._recent))
         pairs = list(zip(recent[0], recent[other], strict=True))
         index = next((i for i, (a, b) in enumerate(pairs) if a != b), 0)

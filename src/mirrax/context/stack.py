@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -64,24 +64,12 @@ _trace_key = jax.make_user_context(None)
 _serials = itertools.count()
 _num_invalidations = 0
 
-_frame: contextvars.ContextVar[Frame | None] = contextvars.ContextVar(
-    "mirrax_frame", default=None
-)
-_installed: contextvars.ContextVar[Frame | None] = contextvars.ContextVar(
-    "mirrax_installed", default=None
-)
-_overlay: contextvars.ContextVar[Any] = contextvars.ContextVar(
-    "mirrax_overlay", default=None
-)
-_untraced_function: contextvars.ContextVar[Any] = contextvars.ContextVar(
-    "mirrax_untraced_function", default=None
-)
-_creators: contextvars.ContextVar[tuple[Creator, ...]] = contextvars.ContextVar(
-    "mirrax_creators", default=()
-)
-_summary_state: contextvars.ContextVar[Any] = contextvars.ContextVar(
-    "mirrax_summary_state", default=None
-)
+_frame = ContextVar[Frame | None]("mirrax_frame", default=None)
+_installed = ContextVar[Frame | None]("mirrax_installed", default=None)
+_overlay = ContextVar[Any]("mirrax_overlay", default=None)
+_untraced_function = ContextVar[Any]("mirrax_untraced_function", default=None)
+_creators = ContextVar[tuple[Creator, ...]]("mirrax_creators", default=())
+_summary_state = ContextVar[Any]("mirrax_summary_state", default=None)
 
 
 # Bound methods instead of functions: they are called on every step.
@@ -114,7 +102,7 @@ class _Set:
     # A generator would take three times as long, on every `run`.
     __slots__ = ("_token", "_value", "_variable")
 
-    def __init__(self, variable: contextvars.ContextVar[Any], value: Any) -> None:
+    def __init__(self, variable: ContextVar[Any], value: Any) -> None:
         self._variable = variable
         self._value = value
 

@@ -136,7 +136,10 @@ class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
                 f"'{_ELEMENTS}'. Write one with `Dataset.save`; datasets that "
                 "TensorFlow saved cannot be read."
             )
-        return Dataset(SavedElements(str(file), ElementFile(str(file))))
+        elements = ElementFile(str(file))
+        return Dataset(
+            SavedElements(str(file), elements, elements.spec, elements.num_elements)
+        )
 
     def __len__(self) -> int:
         count = self.cardinality()

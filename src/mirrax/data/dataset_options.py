@@ -7,6 +7,8 @@ import dataclasses
 import enum
 from typing import TypeVar
 
+from mirrax.options import parse_enum
+
 T = TypeVar("T")
 
 
@@ -50,15 +52,7 @@ class DistributeOptions:
 
     @auto_shard_policy.setter
     def auto_shard_policy(self, policy: AutoShardPolicy | str) -> None:
-        names = AutoShardPolicy.__members__
-        if isinstance(policy, str) and policy.upper() in names:
-            policy = names[policy.upper()]
-        if not isinstance(policy, AutoShardPolicy):
-            raise ValueError(
-                f"`auto_shard_policy` must be one of {', '.join(names)}. Received: "
-                f"{policy!r}."
-            )
-        self._policy = policy
+        self._policy = parse_enum(AutoShardPolicy, policy)
 
     @property
     def auto_shard(self) -> bool:

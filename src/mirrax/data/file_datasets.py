@@ -25,8 +25,6 @@ class _FileDataset(Dataset):
 
     Args:
         filenames: A path, several, or a dataset of paths.
-        make_reader: Opens files.
-        kind: The file format, for messages.
         num_parallel_reads: How many files are interleaved, read in threads; by default
             files are read one after another.
     """

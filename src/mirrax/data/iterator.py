@@ -30,7 +30,6 @@ class OptionalElement(NotTraceableLeaf):
 
     @property
     def element_spec(self) -> Tree:
-        """Shapes and dtypes of an element."""
         return self._describe()
 
     def has_value(self, name: str | None = None) -> jax.Array:

@@ -59,7 +59,6 @@ class Pool:
         weakref.finalize(owner, self.close)
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future:
-        """Calls a function in a thread; returns a future of the result."""
         future: Future = concurrent.futures.Future()
         self._tasks.put((future, function, arguments))
         if self._num_started < self.size:
@@ -98,10 +97,7 @@ class Prefetcher:
     """
 
     def __init__(
-        self,
-        read: Callable[[], tuple[Any, ...]],
-        depth: int,
-        pool: Pool | None = None,
+        self, read: Callable[[], tuple[Any, ...]], depth: int, pool: Pool | None = None
     ) -> None:
         # Several threads of a shared pool would call `read` at once.
         assert pool is None or depth == 0
@@ -137,7 +133,6 @@ class Prefetcher:
             )
 
     def start(self) -> None:
-        """Starts to call the function."""
         while len(self._pending) <= self._depth and not self._has_ended.is_set():
             future = self._pool.submit(_read_until_end, self._read, self._has_ended)
             self._pending.append(future)

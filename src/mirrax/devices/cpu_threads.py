@@ -65,7 +65,6 @@ def reserve(num_devices: int, *, in_job: bool = False) -> None:
     """Raises the pool size for this many CPU devices, if JAX has not started yet.
 
     Args:
-        num_devices: How many CPU devices this process has.
         in_job: Whether they wait for devices of other workers, so that even a single
             one blocks a thread.
     """

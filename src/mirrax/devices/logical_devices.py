@@ -108,9 +108,6 @@ def device_kind(device: jax.Device) -> str:
 def name_of(device: jax.Device, task: str = LOCAL_TASK) -> str:
     """Returns the full TensorFlow name of a device.
 
-    Args:
-        task: The task name of the device's process.
-
     >>> name_of(jax.local_devices()[0])
     '/job:localhost/replica:0/task:0/device:CPU:0'
     """

@@ -34,7 +34,6 @@ class Topology:
 
     Args:
         devices: One for each replica, of all workers.
-        process_index: The index of this process.
         job: The other workers; None if all replicas run in this process.
 
     >>> Topology(tuple(jax.devices("cpu")[:1])).num_replicas
@@ -73,7 +72,6 @@ class Topology:
 
     @functools.cached_property
     def is_single(self) -> bool:
-        """Whether there is only one replica."""
         return self.num_replicas == 1
 
     @functools.cached_property
@@ -165,7 +163,6 @@ def job_topology(job: Peers, devices: Sequence[jax.Device]) -> Topology:
     """Returns the topology over devices of all workers of a job.
 
     Args:
-        job: The other workers.
         devices: Those of this process; all workers must have the same.
     """
     indices = [jax.local_devices(backend=devices[0].platform).index(d) for d in devices]

@@ -49,12 +49,10 @@ class Share:
 
     @property
     def num_replicas(self) -> int:
-        """The number of replicas of all workers."""
         return self.num_workers * self.replicas_per_worker
 
     @property
     def replicas(self) -> range:
-        """The indices of this worker's replicas."""
         start = self.worker_index * self.replicas_per_worker
         return range(start, start + self.replicas_per_worker)
 
@@ -137,7 +135,6 @@ class BatchRowReader(BufferedStream):
 
     @property
     def batch_size(self) -> int:
-        """The size of the current batch."""
         return self._count
 
 

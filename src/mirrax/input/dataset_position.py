@@ -22,10 +22,7 @@ class DatasetPosition:
     """A position of a distributed dataset.
 
     Args:
-        step: The number of steps taken.
-        num_pipelines: The number of pipelines.
         is_per_worker: Whether each worker has its own dataset, not a shard of one.
-        rows: The positions of the known pipelines.
         has_ended: Whether this worker has no more data.
     """
 
@@ -36,12 +33,10 @@ class DatasetPosition:
     has_ended: bool = False
 
     def dump(self) -> dict[str, Any]:
-        """Returns the position as a JSON value."""
         rows = [[index, *state] for index, state in self.rows.items()]
         return seal({**vars(self), "rows": rows})
 
     def of(self, index: int) -> RowState:
-        """Returns the position of a pipeline."""
         if index not in self.rows:
             raise ValueError(
                 "Another number of workers needs the positions of all workers. "

@@ -25,8 +25,6 @@ def place_parts(
 
     Args:
         parts: One for each replica of this worker.
-        topology: The devices of all workers.
-        is_on_device: Whether to transfer to the devices.
         sizes: The row counts of the parts of all workers, if known.
     """
     if topology.is_single and is_on_device:
@@ -59,7 +57,6 @@ def _on_devices(
 def _have_equal_shapes(
     arrays: Sequence[Any], topology: Topology, sizes: Sequence[int] | None
 ) -> bool:
-    """Returns whether all parts, of all workers, have the same shape."""
     shape = arrays[0].shape
     if not shape or 0 in shape or any(array.shape != shape for array in arrays):
         return False
@@ -67,7 +64,6 @@ def _have_equal_shapes(
 
 
 def _to_global_array(arrays: Sequence[Any], topology: Topology) -> jax.Array:
-    """Returns a global array of parts of equal shape."""
     rows, *rest = arrays[0].shape
     first = topology.local_replicas[0] * rows
     # A copy, because JAX would share the memory of the batch.
@@ -89,7 +85,6 @@ def _kinds(column: Sequence[Any], sizes: Sequence[int] | None) -> Any:
 
 
 def _to_device(leaf: Any, device: jax.Device) -> Any:
-    """Transfers an array to a device; strings stay on the host."""
     # A copy, because JAX would share the memory of the batch.
     return leaf if _is_text(leaf) else to_device(np.array(leaf), device)
 

@@ -47,16 +47,12 @@ _OWN = (AutoShardPolicy.OFF, AutoShardPolicy.HINT)
 
 
 def distribute(
-    data: Any,
-    topology: Topology,
-    options: InputOptions | None = None,
+    data: Any, topology: Topology, options: InputOptions | None = None
 ) -> DistributedDataset:
     """Returns a dataset of global batches, divided among the replicas.
 
     Args:
         data: A dataset, or what `mirrax.data.as_dataset` accepts.
-        topology: The devices of all workers.
-        options: Placement and prefetching.
     """
     share, peers = share_of(topology), topology.peers
     given = with_common_seeds(_as_batches(data), peers)
@@ -94,7 +90,6 @@ def distribute_from_function(
 
     Args:
         make: Creates the dataset of a worker, or of a replica.
-        topology: The devices of all workers.
         options: One dataset per worker or per replica, placement and prefetching.
     """
     share = share_of(topology)
@@ -208,7 +203,6 @@ def _build(
 
 
 def _require_same(peers: Peers, topic: str, text: str) -> None:
-    """Raises unless `text` is the same on all workers."""
     answers = exchange_json(peers, topic, text)
     if any(answer != answers[0] for answer in answers):
         shown = "; ".join(f"worker {i}: {text}" for i, text in enumerate(answers))
@@ -219,7 +213,6 @@ def _require_same(peers: Peers, topic: str, text: str) -> None:
 
 
 def _as_batches(data: Any) -> Dataset:
-    """Returns data as a dataset; raises if its elements are rows."""
     if isinstance(data, Dataset):
         return data
     dataset = as_dataset(data)
@@ -281,7 +274,6 @@ def _contexts(share: Share, per_replica: bool) -> list[InputContext]:
 
 
 def _require_batches(plan: Node) -> None:
-    """Raises if the plan's spec shows that elements are not batches."""
     if find(plan, ForeignSource):
         return
     spec = plan.spec
@@ -290,7 +282,6 @@ def _require_batches(plan: Node) -> None:
 
 
 def _part_specs(spec: Tree, share: Share, num_parts: int) -> Tree:
-    """Returns the spec of elements of which each replica gets one of `num_parts`."""
     if share.num_replicas == 1:
         return spec
     count = share.replicas_per_worker

@@ -50,14 +50,12 @@ class Feed(abc.ABC):
         self._has_ended = False
 
     def step(self) -> list[Tree] | None:
-        """Returns the next parts; None at the end."""
         parts = self._read()
         self._has_ended = parts is None
         self._num_steps += parts is not None
         return parts
 
     def position(self) -> DatasetPosition:
-        """Returns the position of the next step."""
         return DatasetPosition(
             self._num_steps,
             self._num_pipelines,
@@ -67,7 +65,6 @@ class Feed(abc.ABC):
         )
 
     def seek(self, position: DatasetPosition) -> None:
-        """Restores a position."""
         self._restore(position)
         self._num_steps = position.step
         self._has_ended = False
@@ -90,11 +87,6 @@ class SharedBatchFeed(Feed):
 
     All workers read the same batches and take their replicas' parts. So a position is
     the same for any number of workers.
-
-    Args:
-        source: The batches.
-        share: The share of this worker.
-        has_digest: Whether to compute a digest of each batch.
     """
 
     def __init__(
@@ -144,9 +136,7 @@ class RowFeed(Feed):
     workers share one and take its rows in the order of the workers.
 
     Args:
-        open_pipeline: Opens the pipeline of a worker.
         batch_size: The rows of a step, on all workers together; None if unknown.
-        share: The share of this worker.
         is_per_worker: Whether each worker has its own dataset, not a shard of one.
     """
 
@@ -195,7 +185,6 @@ class RowFeed(Feed):
             pipeline.restore(state)
 
     def _own(self, num_pipelines: int) -> Sequence[int]:
-        """Returns the pipelines that this worker reads."""
         index, num_workers = self._share.worker_index, self._share.num_workers
         return range(index, num_pipelines, num_workers) or (index % num_pipelines,)
 

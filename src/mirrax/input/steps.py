@@ -55,14 +55,16 @@ class StepReader:
             return self._read()
         if self._prefetcher is None:
             self._position = self._feed.position()
-            read = functools.partial(_read_ahead, self._read, self._feed)
-            self._prefetcher = Prefetcher(read, self._depth)
+            # Without `self`, whose end ends the thread.
+            read, feed = self._read, self._feed
+            self._prefetcher = Prefetcher(
+                lambda: (read(), feed.position()), self._depth
+            )
         step: Step | None
         step, self._position = self._prefetcher.next()
         return step
 
     def position(self) -> DatasetPosition:
-        """Returns the position of the next step."""
         return self._feed.position() if self._prefetcher is None else self._position
 
     def seek(self, position: DatasetPosition) -> None:
@@ -83,12 +85,6 @@ def _read_step(feed: Feed, place: Place) -> Step | None:
     return None if parts is None else place(feed, parts)
 
 
-def _read_ahead(
-    read: Callable[[], Step | None], feed: Feed
-) -> tuple[Step | None, DatasetPosition]:
-    return read(), feed.position()
-
-
 Synchronize = Callable[[Step | None], Step | None]
 """Returns this worker's next step, given what it read; None at the end of all."""
 
@@ -104,10 +100,6 @@ class StepSynchronizer:
     """Gives workers without data empty batches until all are done.
 
     At each step the workers exchange the shapes of their parts.
-
-    Args:
-        peers: All workers.
-        make_empty: Returns an element without rows.
     """
 
     def __init__(self, peers: Peers, make_empty: Callable[[], Tree]) -> None:

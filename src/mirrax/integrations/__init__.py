@@ -17,5 +17,4 @@ def register_integrations() -> None:
 
 
 def _load_flax() -> Library:
-    library: Library = importlib.import_module("mirrax.integrations.flax").FlaxLibrary()
-    return library
+    return importlib.import_module("mirrax.integrations.flax").FlaxLibrary()

@@ -66,8 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(words: Sequence[str]) -> int:
     if words and words[0] in SUBCOMMANDS:
         module, _ = SUBCOMMANDS[words[0]]
-        code: int = importlib.import_module(module).main(words[1:])
-        return code
+        return importlib.import_module(module).main(words[1:])
     if words[:1] in (["-h"], ["--help"]):
         print(_usage())
         return 0

@@ -59,11 +59,9 @@ class Follower:
         return stop_without_workers(signals[0], code).exit_code
 
     def close(self) -> None:
-        """Leaves the job."""
         self._client.close()
 
     def report_exit(self, worker_index: int, how: str, has_failed: bool) -> None:
-        """Tells the leader how a worker here has ended."""
         fields = {"worker": worker_index, "how": how, "has_failed": has_failed}
         with contextlib.suppress(OSError):
             self._client.send(Message("exit", fields))

@@ -86,12 +86,8 @@ class JobResult:
     """The result of a job.
 
     Args:
-        exit_codes: The exit code of each local worker, as a shell shows it.
-        logs: The output of each local worker.
         exit_code: The exit code of the first failure, 0 without one.
-        report: The first failure with its traceback, empty without one.
         first: The local worker that failed first, if any.
-        timed_out: Whether the timeout expired first.
         cause: Why the job failed; None if it did not, or a signal ended it.
         is_preempted: Whether all workers saved the same step and ended on request.
     """
@@ -120,8 +116,6 @@ def make_result(
 
     Args:
         failed: The positions of failed processes, in the order of failure.
-        signal_number: The signal forwarded to them, if any.
-        failure: The coordinator's failure, if known here.
         coordinator_code: The exit code of the coordinator, if it ended here by itself.
     """
     codes = [process.exit_code or 0 for process in processes]

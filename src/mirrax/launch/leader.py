@@ -34,7 +34,6 @@ class _Launcher:
     """The launcher of another machine, from its connection to its end.
 
     Args:
-        index: The index of its machine.
         exits: How its workers have ended in this attempt, and whether they failed.
         report: How this attempt has ended there; None while it runs.
         loss: Why there is no report if it is not connected.
@@ -63,11 +62,7 @@ class _Launcher:
 
 
 class Leader:
-    """The first machine's side: it starts attempts and collects their results.
-
-    Args:
-        grace: Seconds that workers may take to exit.
-    """
+    """The first machine's side: it starts attempts and collects their results."""
 
     def __init__(
         self, machines: Machines, show: Callable[[str], None], grace: float = 0.0

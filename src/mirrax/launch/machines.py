@@ -24,10 +24,6 @@ class Machines:
 
     Args:
         hosts: The address of each, as in `--hosts`.
-        num_workers: The workers on each.
-        min_hosts: How many must take part.
-        max_hosts: How many may take part.
-        options: The settings of the job.
     """
 
     hosts: tuple[str, ...]
@@ -38,7 +34,6 @@ class Machines:
 
     @property
     def leader(self) -> str:
-        """The address of the first machine's launcher."""
         host, port = split_address(self.hosts[0])
         return join_address(host, port + 1)
 
@@ -76,7 +71,6 @@ class Alone:
         self._num_workers = num_workers
 
     def start_attempt(self, signals: Sequence[int]) -> LaunchPlan:
-        """Returns the workers of an attempt."""
         return plan_local(self._num_workers)
 
     def ended_workers(self) -> dict[int, tuple[str, bool]]:
@@ -84,7 +78,6 @@ class Alone:
         return {}
 
     def collect(self, result: JobResult, signals: Sequence[int]) -> JobResult:
-        """Returns the result."""
         return result
 
     def finish(self, exit_code: int) -> None:

@@ -49,7 +49,6 @@ class OrphanGuard:
         )
 
     def watch(self, group: int) -> None:
-        """Adds a process group."""
         self._send(f"{group}\n")
 
     def remove(self, folder: pathlib.Path) -> None:

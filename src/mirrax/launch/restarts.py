@@ -64,11 +64,7 @@ def run_job(
 
     Args:
         launchers: Agrees with other machines on each attempt.
-        command: The command of each worker.
         folder: A folder for files of the job; removed if this process dies.
-        max_restarts: How often the job may be started again.
-        environment: The base environment variables.
-        show: Called with each line of output.
         timeout: Seconds for all attempts together.
         signals: The signals received so far; one ends the job.
         options: More arguments for each `Supervisor`.

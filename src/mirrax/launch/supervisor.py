@@ -31,16 +31,11 @@ class Supervisor:
     """Runs the workers of one machine, in one attempt.
 
     Args:
-        plan: The workers to start.
-        command: The command of each worker.
         folder: A folder for files of the job; removed if this process dies.
-        environment: The base environment variables.
         show: Called with each line of output, prefixed with its worker.
         signals: The signals received so far, see `received_signals`.
         devices_per_worker: CPU devices of each worker; None for the configured number.
-        log_folder: The folder for log files, one for each worker.
         show_bar: Called with each state of the first worker's progress bar.
-        grace: Seconds for workers to exit after SIGINT or SIGTERM.
         attempt: How many attempts came before; later ones append to the log files.
         ended_elsewhere: Returns how workers of other machines have ended, and whether
             they failed, by index.
@@ -80,18 +75,12 @@ class Supervisor:
 
     @property
     def steps(self) -> AttemptSteps:
-        """The steps of this attempt so far."""
         return step_record.read(self._record)
 
     def run(
         self, timeout: float | None = None, poll: Callable[[], object] = lambda: None
     ) -> JobResult:
-        """Runs the job to its end; stops the workers on KeyboardInterrupt.
-
-        Args:
-            timeout: Seconds after which the workers are killed.
-            poll: Called repeatedly while the workers run.
-        """
+        """Runs the job to its end; stops the workers on KeyboardInterrupt."""
         end = None if timeout is None else time.monotonic() + timeout
         guard = OrphanGuard()
         guard.remove(self.folder)
@@ -144,11 +133,7 @@ class Supervisor:
         for index in self.plan.local:
             name = self.plan.workers[index].name
             environment = make_environment(
-                self.plan,
-                index,
-                port,
-                self.environment,
-                self.devices_per_worker,
+                self.plan, index, port, self.environment, self.devices_per_worker
             )
             # A worker of another job may have started this one.
             environment.pop(step_record.VARIABLE, None)

@@ -41,7 +41,6 @@ class OutputSplitter:
         self._above: list[str] = []
 
     def feed(self, text: str) -> None:
-        """Takes the next part of the output."""
         for part in _MOVES.split(text):
             if part == "\r":
                 self._is_bar = self._is_at_start = True

@@ -22,10 +22,8 @@ class LaunchPlan:
     """The workers of a job, and which of them are started here.
 
     Args:
-        workers: The workers of all machines.
         local: The indices of those started here.
         coordinator: The coordinator's host and port, as seen from here; 0 for any port.
-        token: The secret of this attempt.
     """
 
     workers: tuple[Worker, ...]
@@ -35,7 +33,6 @@ class LaunchPlan:
 
     @property
     def hosts_coordinator(self) -> bool:
-        """Whether the coordinator is started here."""
         return 0 in self.local
 
 
@@ -62,9 +59,6 @@ def plan_hosts(
     Args:
         hosts: The address of each machine, with a free port. The first one's port is
             the coordinator's; workers use the ports after it.
-        host_index: The index of this machine.
-        num_workers: The workers on each.
-        token: The secret of this attempt.
 
     >>> [worker.address for worker in plan_hosts(["a:10", "b:10"], 0, 1).workers]
     ['a:11', 'b:11']

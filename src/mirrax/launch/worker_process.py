@@ -42,10 +42,6 @@ class WorkerProcess:
     """A worker process, running or ended.
 
     Args:
-        name: The name of the worker.
-        command: The command to run.
-        environment: The environment variables of the process.
-        show: Called with each line of output.
         show_bar: Called with each state of a progress bar, with "" at its end.
         log: A file for the whole output.
         appends: Whether to keep what the file already has.
@@ -97,7 +93,6 @@ class WorkerProcess:
         return 128 - code if code is not None and code < 0 else code
 
     def describe_exit(self) -> str:
-        """Returns how the process ended, as text."""
         if self.was_running:
             return "was still running, and was killed by the launcher"
         code = self._process.poll()
@@ -106,12 +101,10 @@ class WorkerProcess:
         return describe_code(code)
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the process, if it is running."""
         if self._process.poll() is None:
             self._process.send_signal(number)
 
     def kill(self) -> None:
-        """Kills the process group."""
         self.was_running = self._process.poll() is None
         with contextlib.suppress(OSError):
             os.killpg(self._process.pid, signal.SIGKILL)

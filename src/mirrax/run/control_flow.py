@@ -171,11 +171,7 @@ def _choose(
     branches: Sequence[Callable[..., Any]],
     operands: Sequence[Any],
 ) -> Tree:
-    """Returns the result of a branch, which XLA chooses.
-
-    Args:
-        choose: Calls a function of JAX with branches and their arguments.
-    """
+    """Returns the result of a branch, which XLA chooses."""
     if stack.overlay() is None:
         return choose(branches, *operands)
     blocks = [_trace(branch, *operands) for branch in branches]
@@ -199,7 +195,6 @@ def _called(branch: Callable[..., Any], operands: Sequence[Any]) -> Tree:
 
 
 def _is_concrete(tree: Tree) -> bool:
-    """Returns whether a structure has no tracers, so that Python can decide."""
     return not any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(tree))
 
 
@@ -251,8 +246,6 @@ class _Block:
         closed: The program. Inputs: the arguments, then the variables in `reads`.
             Outputs: the variables in `writes`, then the results.
         reads: The variables that it reads, with their values before it.
-        writes: The variables that it assigns.
-        structure: How its results are nested.
     """
 
     closed: ClosedJaxpr

@@ -33,9 +33,7 @@ class ReplicaCall:
     """A function to be called on every replica.
 
     Args:
-        collective: Its devices, and how they communicate.
         args: Positional arguments; distributed values among them are divided.
-        kwargs: Keyword arguments, likewise.
     """
 
     strategy: Any

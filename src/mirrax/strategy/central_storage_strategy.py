@@ -57,8 +57,7 @@ class CentralStorageExtended(StrategyExtended):
     @property
     @override
     def parameter_devices(self) -> tuple[str, ...]:
-        names: tuple[str, ...] = self._strategy._storage.names
-        return names
+        return self._strategy._storage.names
 
 
 def _compute_topology(devices: Sequence[str | jax.Device] | None) -> Topology:

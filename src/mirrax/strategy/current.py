@@ -17,8 +17,7 @@ def get_strategy() -> Strategy:
     True
     """
     frame = stack.frame()
-    strategy: Strategy = default_strategy() if frame is None else frame.strategy
-    return strategy
+    return default_strategy() if frame is None else frame.strategy
 
 
 def has_strategy() -> bool:

@@ -8,13 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from mirrax import trees
-from mirrax.collectives.reduce import (
-    Axis,
-    Collective,
-    reduce,
-    reduce_one,
-    require_axes,
-)
+from mirrax.collectives.reduce import Axis, Collective, reduce, reduce_one, require_axes
 from mirrax.context import stack
 from mirrax.context.guards import NotTraceable
 from mirrax.options import ReduceOp
@@ -74,11 +68,7 @@ def as_per_replica(leaf: Any, collective: Collective) -> PerReplica | None:
 
 
 def require_not_traced(leaf: Any) -> None:
-    """Leaves a function to Python where only an array shows whether it is mirrored.
-
-    Args:
-        leaf: An ordinary value, which would have parts if it were mirrored.
-    """
+    """Leaves a function to Python where only an array shows whether it is mirrored."""
     if isinstance(leaf, jax.core.Tracer) and is_program_traced():
         raise NotTraceable
 

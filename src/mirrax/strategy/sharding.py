@@ -40,12 +40,7 @@ def parse_shard_state(shard_state: Any) -> tuple[int | None, int | None]:
 def choose_layout(
     array: jax.Array, topology: Topology, min_bytes: int | None, can_pad: bool = False
 ) -> ShardLayout | None:
-    """Returns how the replicas divide an array; None if each stores a copy.
-
-    Args:
-        min_bytes: From which size on arrays are divided; None for never.
-        can_pad: Whether it may be stored with padding.
-    """
+    """Returns how the replicas divide an array; None if each stores a copy."""
     if min_bytes is None or array.nbytes < min_bytes or is_prng_key(array):
         return None
     layout = ShardLayout.of(array.shape, topology.num_replicas)

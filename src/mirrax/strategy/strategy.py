@@ -21,12 +21,7 @@ from mirrax.context import guards, stack
 from mirrax.devices.topology import Topology
 from mirrax.html_tables import html_table
 from mirrax.lazy_modules import LazyModule
-from mirrax.options import (
-    CommunicationOptions,
-    ReduceOp,
-    RunOptions,
-    parse_reduce_op,
-)
+from mirrax.options import CommunicationOptions, ReduceOp, RunOptions, parse_reduce_op
 from mirrax.run import dispatch
 from mirrax.run.compiled.memory import MemoryReport
 from mirrax.strategy.extended import StrategyExtended
@@ -121,9 +116,7 @@ class Strategy:
         self._cluster_resolver = cluster_resolver
         self._frame = stack.CrossReplica(self)
         # Compiled functions by the function that `run` was given.
-        self.functions: weakref.WeakKeyDictionary[Any, Any] = (
-            weakref.WeakKeyDictionary()
-        )
+        self.functions = weakref.WeakKeyDictionary[Any, Any]()
         # Compiled functions with a `run` inside, and compiled steps of Keras' `fit`.
         self.outer_functions: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -375,8 +368,6 @@ class Strategy:
 
 
 class _Scope:
-    """The scope of a strategy."""
-
     __slots__ = ("_creating", "_entered", "_strategy")
 
     def __init__(

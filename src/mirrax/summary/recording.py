@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import numpy as np
@@ -15,17 +15,9 @@ from mirrax.summary import events
 from mirrax.values.array_like import as_array
 
 
-class Writer(Protocol):
-    """Where summaries are written."""
-
-    def write(self, tag: str, content: bytes, step: int) -> None: ...
-
-    def flush(self) -> None: ...
-
-
 @dataclasses.dataclass(frozen=True)
 class _State:
-    writer: Writer | None = None
+    writer: Any = None
     step: Any = None
     condition: Any = True
 
@@ -35,19 +27,19 @@ def _state() -> _State:
 
 
 @contextlib.contextmanager
-def recording_to(writer: Writer, step: Any) -> Iterator[None]:
+def recording_to(writer: Any, step: Any) -> Iterator[None]:
     """Makes a writer, and a step if it is given, the default."""
     with stack.summarizing(_with_writer(writer, step)):
         yield
         writer.flush()
 
 
-def set_writer(writer: Writer, step: Any) -> None:
+def set_writer(writer: Any, step: Any) -> None:
     """Makes a writer, and a step if it is given, the default from now on."""
     stack.set_summary_state(_with_writer(writer, step))
 
 
-def _with_writer(writer: Writer, step: Any) -> _State:
+def _with_writer(writer: Any, step: Any) -> _State:
     at = get_step() if step is None else step
     return dataclasses.replace(_state(), writer=writer, step=at)
 
@@ -248,7 +240,7 @@ def _record(
             f"A summary needs a step. Received: no step for {name!r}. Use `step=...`, "
             "`writer.as_default(step)` or `set_step`."
         )
-    writer: Any = state.writer
+    writer = state.writer
 
     def store(value: Any, number: Any) -> None:
         writer.write(name, encode(np.asarray(value)), int(np.asarray(number)))

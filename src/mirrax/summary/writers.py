@@ -56,11 +56,7 @@ class FileWriter(SummaryWriter):
     """Writes to an event file; see `create_file_writer` for the arguments."""
 
     def __init__(
-        self,
-        logdir: Any,
-        max_queue: int,
-        flush_millis: int,
-        filename_suffix: str,
+        self, logdir: Any, max_queue: int, flush_millis: int, filename_suffix: str
     ) -> None:
         folder = os.fsdecode(logdir)
         os.makedirs(folder, exist_ok=True)

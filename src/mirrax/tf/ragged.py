@@ -42,7 +42,7 @@ def row_splits_to_segment_ids(splits: Any, name: Any = None, **_: Any) -> Any:
 
 def map_flat_values(op: Callable[..., Any], ragged: Any, *others: Any) -> RaggedTensor:
     """Returns a function of the values; it must not depend on the rows."""
-    return ragged.map(op, *others)  # type: ignore[no-any-return]
+    return ragged.map(op, *others)
 
 
 __getattr__ = names_of("tf.ragged")

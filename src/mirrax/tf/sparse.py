@@ -127,8 +127,7 @@ def map_values(op: Callable[..., Any], *args: Any, **kwargs: Any) -> SparseTenso
 
 def _on_both(function: Callable[..., Any], *given: SparseTensor) -> SparseTensor:
     """Returns a function of the dense tensors and of the masks, as a sparse tensor."""
-    made: SparseTensor = jax.tree.map(function, *given)
-    return made
+    return jax.tree.map(function, *given)
 
 
 def sparse_dense_matmul(

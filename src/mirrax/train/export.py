@@ -177,7 +177,7 @@ def _trace(
     try:
         traced = trace(body, leaves, inside_replica=False)
     except Exception as error:
-        if _is_open(specs):
+        if any(None in spec.shape for spec in jax.tree.leaves(specs)):
             error.add_note(
                 f"[mirrax] {name} was traced with sizes left open (None in its "
                 "signature). Give numbers for sizes that its Python must know."
@@ -243,10 +243,6 @@ def _stand_ins(specs: tuple[Any, ...]) -> tuple[Any, ...]:
         return jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(spec.dtype))
 
     return tuple(jax.tree.map(stand_in, list(specs)))
-
-
-def _is_open(specs: tuple[Any, ...]) -> bool:
-    return any(None in spec.shape for spec in jax.tree.leaves(specs))
 
 
 def _number(variables: list[Variable], variable: Variable) -> int:

@@ -122,7 +122,7 @@ class ExportedFunctions:
 
     def __getattr__(self, name: str) -> AnyFunction:
         try:
-            return self.__dict__["functions"][name]  # type: ignore[no-any-return]
+            return self.__dict__["functions"][name]
         except KeyError:
             known = sorted(self.__dict__.get("functions", ()))
             raise AttributeError(

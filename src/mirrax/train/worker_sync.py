@@ -15,7 +15,7 @@ from mirrax.errors import (
     NotFoundError,
 )
 from mirrax.train.checkpoints import checkpoint_format, numbered_checkpoints
-from mirrax.train.checkpoints.saved_values import Entry, PositionEntry
+from mirrax.train.checkpoints.saved_values import Entry
 
 T = TypeVar("T")
 
@@ -35,11 +35,7 @@ def check_same_objects(
 
     Returns the positions of each iterator on all workers.
     """
-    positions = {
-        name: entry.get()
-        for name, entry in entries.items()
-        if isinstance(entry, PositionEntry)
-    }
+    positions = {n: entry.get() for n, entry in entries.items() if entry.is_position}
     own = {
         "path": path.name,
         "directory": str(path.parent),
@@ -97,8 +93,6 @@ def check_all_can_restore(
     """Raises unless all workers can restore the same checkpoint.
 
     Args:
-        workers: The workers.
-        path: The checkpoint.
         order: Which save it is of; None if it cannot be read.
         error: Why this worker cannot restore it, if so.
     """
@@ -131,8 +125,7 @@ def check_all_can_restore(
 
 def from_chief(workers: Peers, own: T) -> T:
     """Returns the chief's value."""
-    chosen: T = exchange_json(workers, "choosing a checkpoint", own)[0]
-    return chosen
+    return exchange_json(workers, "choosing a checkpoint", own)[0]
 
 
 def write_on_chief(

@@ -136,11 +136,10 @@ def replicate(value: Any, topology: Topology) -> jax.Array:
         # `device_put` would compare the whole value over the network.
         if is_stored(value):
             if value.sharding == topology.replicated:
-                return value  # type: ignore[no-any-return]
+                return value
             value = whole(value)
         return replicate_parts((value,) * len(topology.local_devices), topology)
-    array: jax.Array = jax.device_put(value, topology.replicated)
-    return array
+    return jax.device_put(value, topology.replicated)
 
 
 def replicate_parts(parts: Sequence[Any], topology: Topology) -> jax.Array:
@@ -160,18 +159,16 @@ def _put_each(parts: Sequence[Any], topology: Topology) -> list[jax.Array]:
 
 def _put(value: Any, device: jax.Device) -> jax.Array:
     if is_stored(value) and value.devices() == {device}:
-        return value  # type: ignore[no-any-return]
+        return value
     if is_stored(value):
         # A cut array that JAX puts together may keep the axes of its mesh in its type.
         value = whole(value)
-    array: jax.Array = jax.device_put(value, device)
-    return array
+    return jax.device_put(value, device)
 
 
 def _as_vector(scalar: jax.Array, device: jax.Device) -> jax.Array:
     with jax.default_device(device):
-        vector: jax.Array = _reshape(scalar)
-        return vector
+        return _reshape(scalar)
 
 
 @jax.jit

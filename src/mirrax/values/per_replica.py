@@ -93,8 +93,7 @@ class LocalPerReplica(ArrayLike, PerReplica):
 
     @override
     def __jax_array__(self) -> jax.Array:
-        part: jax.Array = self.values[0]
-        return part
+        return self.values[0]
 
 
 def per_replica(layout: Layout, topology: Topology) -> PerReplica:

@@ -81,7 +81,6 @@ class Slots:
         self._keys = tuple([key for _, key in slots])
 
     def read(self) -> list[Any]:
-        """Returns the arrays in the slots."""
         return list(map(operator.getitem, self._containers, self._keys))
 
     def write(self, arrays: Iterable[Any], num_rest: int = 0) -> Sequence[Any]:

@@ -18,8 +18,6 @@ class CentralVariable(Variable):
     """A variable on one device, that all replicas read and write together.
 
     Args:
-        collective: The devices of the replicas and how they communicate.
-        device: The device that stores it.
         arguments: Those of `Variable`.
     """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,7 +19,8 @@ _PARAMETERS = (
 def create(base: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Returns the variable that the creators in force make of these arguments.
 
-    Inside `run`, the replicas synchronize and share one variable.
+    The innermost creator is called first. Inside `run`, the replicas synchronize and
+    share one variable.
     """
     arguments = dict(zip(_PARAMETERS, args, strict=False), **kwargs)
     if len(arguments) < len(args) + len(kwargs):
@@ -28,16 +28,19 @@ def create(base: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             f"Variable takes {', '.join(_PARAMETERS)}, each once. Received: "
             f"{len(args)} positional arguments and {sorted(kwargs)}."
         )
+    chained = base
+    for creator in stack.creators():
+        chained = functools.partial(creator, chained)
+    make = functools.partial(chained, **arguments)
     frame = stack.frame()
     if not isinstance(frame, stack.Replica):
-        return _chain(base, stack.creators())(**arguments)
+        return make()
 
-    def create_once(_: Any, requested: Any) -> Any:
+    def make_once(_: Any, requested: Any) -> Any:
         first = requested.values[0] if isinstance(requested, PerReplica) else requested
-        return _chain(base, first.creators)(**first.arguments)
+        return first()
 
-    request = _Request(arguments, stack.creators())
-    return frame.context.merge_call(create_once, args=(request,))
+    return frame.context.merge_call(make_once, args=(make,))
 
 
 @contextlib.contextmanager
@@ -61,21 +64,3 @@ def variable_creator_scope(creator: stack.Creator) -> Iterator[None]:
         )
     with stack.creating(creator):
         yield
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Request:
-    """The variable that one replica creates."""
-
-    arguments: dict[str, Any]
-    creators: tuple[stack.Creator, ...]
-
-
-def _chain(
-    base: Callable[..., Any], creators: tuple[stack.Creator, ...]
-) -> Callable[..., Any]:
-    """Returns the creators as one function, the innermost called first."""
-    chained = base
-    for creator in creators:
-        chained = functools.partial(creator, chained)
-    return chained

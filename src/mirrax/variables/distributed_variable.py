@@ -16,18 +16,13 @@ from mirrax.values.array_like import ArrayLike
 from mirrax.values.distributed_values import DistributedValues, describe_parts
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables import aliasing
-from mirrax.variables.variable import (
-    Variable,
-    describe_variable,
-    register_as_pytree,
-)
+from mirrax.variables.variable import Variable, describe_variable, register_as_pytree
 
 
 class DistributedVariable(Variable, DistributedValues):
     """A variable with one copy per replica.
 
     Args:
-        collective: The devices that hold the copies and how they communicate.
         arguments: Those of `Variable`.
     """
 
@@ -66,10 +61,6 @@ class DistributedVariable(Variable, DistributedValues):
     @abc.abstractmethod
     def copies(self) -> PerReplica:
         """Returns the values of all copies, as in cross-replica context."""
-
-    @abc.abstractmethod
-    def part(self, index: int) -> jax.Array:
-        """Returns the stored copy of local replica `index`."""
 
     @override
     def __repr__(self) -> str:
@@ -143,7 +134,7 @@ class VariablePart(ArrayLike):
 
     @override
     def __jax_array__(self) -> jax.Array:
-        return self.container.part(self.index)
+        return self.container.shared_view(self.index)
 
     read_value = __jax_array__
     value = property(__jax_array__)

@@ -46,11 +46,6 @@ class ForeignVariable(MirroredVariable):
 
     It belongs to no strategy. Between programs its array is wherever the library or
     the user put it; a program over several devices first replicates it.
-
-    Args:
-        name: Its name in errors.
-        aggregation: How writes of several replicas become one.
-        trainable: Whether optimizers should change it.
     """
 
     # Replicas synchronize for it once their function has ended.
@@ -116,8 +111,7 @@ class ForeignVariable(MirroredVariable):
     def collective(self) -> Collective:  # type: ignore[override]
         frame = stack.frame()
         assert frame is not None
-        collective: Collective = frame.strategy.collective
-        return collective
+        return frame.strategy.collective
 
     @property
     @override
@@ -172,7 +166,7 @@ class ForeignVariable(MirroredVariable):
     def _pending(self) -> jax.Array | None:
         frame = stack.frame()
         if isinstance(frame, stack.Replica) and self in frame.pending:
-            return frame.pending[self].value  # type: ignore[no-any-return]
+            return frame.pending[self].value
         return None
 
     @override
@@ -250,8 +244,6 @@ class ForeignVariable(MirroredVariable):
 
 @dataclasses.dataclass(frozen=True)
 class _Pending:
-    """A write of an eager replica: a value, or an increment of a shared value."""
-
     value: Any
     is_increment: bool
 

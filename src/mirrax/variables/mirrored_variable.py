@@ -42,7 +42,6 @@ class MirroredVariable(DistributedVariable):
         return PerReplica(Replicated(array, self.topology))
 
     def _replicated(self) -> jax.Array:
-        """Returns the value as an array with a copy on every device."""
         if self.layout is not None:
             return replicate(self._gathered(self.layout), self.topology)
         with aliasing.lock:
@@ -54,10 +53,6 @@ class MirroredVariable(DistributedVariable):
         with aliasing.lock:
             purpose = f"read of {self.shared_name} (sharded: all workers read together)"
             return layout.load(self._readable(), self.topology, purpose)
-
-    @override
-    def part(self, index: int) -> jax.Array:
-        return self.shared_view(index)
 
     @override
     def shared_view(self, index: int) -> jax.Array:
@@ -108,7 +103,6 @@ class MirroredVariable(DistributedVariable):
         return self._placed(array)
 
     def _placed(self, value: Any) -> jax.Array:
-        """Returns a whole value as the array to store."""
         if self.layout is not None:
             return self.layout.store(value, self.topology)
         try:

@@ -16,12 +16,7 @@ from typing_extensions import override
 
 from mirrax._jax.config import evaluates_constants
 from mirrax._jax.jaxprs import ClosedJaxpr, Primitive, rebuilt
-from mirrax._jax.traces import (
-    current_trace,
-    evaluated,
-    is_staging,
-    set_current_trace,
-)
+from mirrax._jax.traces import current_trace, evaluated, is_staging, set_current_trace
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.variables.variable import Variable
@@ -64,7 +59,6 @@ class Overlay(abc.ABC):
     Args:
         inside_replica: Whether the trace is that of one replica, so that reads return
             its copy.
-        parent: The overlay around this one, if any.
 
     Attributes:
         topologies: The sets of devices that the trace runs replicas on.
@@ -91,7 +85,6 @@ class Overlay(abc.ABC):
         self._trace = current_trace()
 
     def note_run(self, strategy: Any) -> None:
-        """Records that the trace runs replicas of a strategy."""
         self.topologies.add(strategy.topology)
         self.strategies.add(strategy)
 
@@ -172,10 +165,9 @@ class TraceOverlay(Overlay):
                 value = read_p.bind(number=len(self.inputs), aval=aval)
             self.inputs.append(variable)
             self.values[variable] = value
-        return self.values[variable]  # type: ignore[no-any-return]
+        return self.values[variable]
 
     def _aval(self, variable: Variable) -> Any:
-        """Returns the shape and dtype of a variable."""
         return variable.traced_aval(self.inside_replica)
 
     @override
@@ -188,7 +180,6 @@ class BlockOverlay(TraceOverlay):
     """The overlay of a branch or a loop body: variables that it reads are its inputs.
 
     Args:
-        parent: The overlay outside of the block.
         around: The trace outside of the block.
     """
 
@@ -227,7 +218,7 @@ class ValueOverlay(Overlay):
             # JAX caches this trace, and another overlay may have the variable too.
             stack.invalidate_derivative_traces()
         if variable in self.values:
-            return self.values[variable]  # type: ignore[no-any-return]
+            return self.values[variable]
         if self._parent is not None:
             return self._parent.read(variable)
         return variable.read_stored()

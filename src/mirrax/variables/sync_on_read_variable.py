@@ -40,7 +40,7 @@ class SyncOnReadVariable(DistributedVariable):
             return self.read_stored()
         held = overlay.seen(self)
         if held is not None:
-            return held  # type: ignore[no-any-return]
+            return held
         held = overlay.read(self)
         is_local = isinstance(frame, stack.Replica | stack.Update)
         return held if is_local else self._combine(self.copies())
@@ -54,9 +54,8 @@ class SyncOnReadVariable(DistributedVariable):
         return PerReplica(Spmd(held) if overlay.inside_replica else self._layout(held))
 
     @override
-    def part(self, index: int) -> jax.Array:
-        part: jax.Array = self._shared_copies().parts[index]
-        return part
+    def shared_view(self, index: int) -> jax.Array:
+        return self._shared_copies().parts[index]
 
     @override
     def _peek_parts(self) -> Sequence[Any]:
@@ -81,11 +80,9 @@ class SyncOnReadVariable(DistributedVariable):
         return self._layout(self._readable())
 
     def _visible(self, copies: Joined) -> jax.Array:
-        """Returns the copy of this replica, or the copies combined."""
         index = self.local_index()
         if index is not None:
-            own: jax.Array = copies.parts[index]
-            return own
+            return copies.parts[index]
         self._refuse_in_callback("a combined read")
         combined = self._combine(PerReplica(copies))
         return uncommitted(shards(combined)[0])

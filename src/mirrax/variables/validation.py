@@ -98,7 +98,6 @@ def new_array(value: Any, dtype: Any = None) -> jax.Array:
 
 
 def _default_device() -> jax.Device:
-    """Returns the device that JAX puts new arrays on."""
     config: Any = jax.config
     device = config.jax_default_device
     if isinstance(device, jax.Device):
@@ -163,7 +162,6 @@ def fitting(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str)
 
 
 def _require_safe(value: Any, wanted: np.dtype[Any]) -> None:
-    """Raises if a conversion to `wanted` would lose information."""
     found = value.dtype if isinstance(value, jax.Array) else np.asarray(value).dtype
     if not jnp.issubdtype(found, jnp.number) or _is_safe(found, wanted):
         return

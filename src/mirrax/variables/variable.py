@@ -158,7 +158,7 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         """The array, as seen from the current context."""
         overlay = stack.overlay()
         if overlay is not None and overlay.knows(self):
-            return overlay.read(self)  # type: ignore[no-any-return]
+            return overlay.read(self)
         return self.read_stored()
 
     def read_value(self) -> jax.Array:
@@ -292,7 +292,6 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
         return array if is_single else uncommitted(whole(array))
 
     def _fitting(self, given: Any) -> Any:
-        """Returns an assigned value with the right shape and dtype, or raises."""
         self.refuse_write_in_transformation()
         return validation.fitting(given, self._shape, self._dtype, self.name)
 
@@ -336,7 +335,7 @@ class Reference(IdentityKey):
 
     def deref(self) -> Variable:
         """Returns the variable."""
-        return self.value  # type: ignore[no-any-return]
+        return self.value
 
 
 def describe_variable(variable: Any, value: Any) -> str:

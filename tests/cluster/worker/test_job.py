@@ -161,24 +161,6 @@ def test_long_wait_is_logged_with_who_is_missing(make_cluster, caplog):
     job.leave()
 
 
-def test_watched_value_counts_as_waiting_until_it_is_there(make_cluster):
-    class Value:
-        ready = False
-
-        def is_deleted(self):
-            return False
-
-        def is_ready(self):
-            return self.ready
-
-    job, _ = make_cluster(2).start()
-    value = Value()
-    job.watch(value, "run", 7)
-    assert job._progress.find_wait().step == 7
-    value.ready = True
-    assert job._progress.find_wait() is None
-
-
 def test_end_of_the_coordinator_is_a_loss(make_cluster):
     cluster = make_cluster(2)
     job, _ = cluster.start()

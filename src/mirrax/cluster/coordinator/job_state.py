@@ -45,8 +45,6 @@ class JobState:
     """The state of one job.
 
     Args:
-        options: The timeouts of the job.
-        now: The current time, in seconds.
         is_launched: Whether launchers tell by `report_exit` how workers end.
     """
 
@@ -81,7 +79,6 @@ class JobState:
 
     @property
     def is_over(self) -> bool:
-        """Whether no worker is connected or expected."""
         # A worker that joins a failed job late is still told why it failed.
         all_joined = self._has_join_expired or all(
             state.has_joined for state in self.states
@@ -125,7 +122,6 @@ class JobState:
             self._refused[who] = None
 
     def receive(self, index: int, message: Message, now: float) -> None:
-        """Handles a message from a worker."""
         state = self.states[index]
         state.last_heard = now
         if message.kind == "leave":
@@ -148,7 +144,6 @@ class JobState:
             state.stack, state.line = message["text"], message["line"]
 
     def disconnect(self, index: int, now: float) -> None:
-        """Handles the end of a worker's connection."""
         state = self.states[index]
         if state.is_connected:
             state.state = "lost"

@@ -126,7 +126,6 @@ def _describe_wait(state: WorkerState, now: float) -> str:
 def _describe_others(
     states: Sequence[WorkerState], behind: Sequence[WorkerState], now: float
 ) -> str:
-    """Returns text on the workers that are waited for, and where they are."""
     if not behind:
         compiling = [s.worker.name for s in states if s.progress.is_compiling]
         if not compiling:

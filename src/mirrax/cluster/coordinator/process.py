@@ -61,7 +61,6 @@ class Coordinator:
 
     Args:
         port: The port to listen on; 0 for any.
-        key: The job key that workers must prove to know.
         workers, options, is_launched: See `JobState`.
     """
 
@@ -105,7 +104,6 @@ class Coordinator:
 
     @property
     def process_id(self) -> int:
-        """The id of the coordinator's process."""
         return self._process.pid
 
     def report_exit(self, worker_index: int, how: str, has_failed: bool) -> None:

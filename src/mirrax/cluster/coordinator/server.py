@@ -61,7 +61,6 @@ class Parent:
         return [tuple(json.loads(line)) for line in lines]
 
     def report_failure(self, failure: Failure) -> None:
-        """Sends it the job's failure."""
         # Without details: the line must fit into the buffer of an unread pipe.
         short = dataclasses.replace(failure, details="")
         with contextlib.suppress(OSError):
@@ -87,7 +86,6 @@ class Server:
 
     Args:
         service: Connections to JAX's coordination service.
-        parent: The process that started this one.
     """
 
     def __init__(

@@ -41,12 +41,10 @@ class WorkerState:
 
     @property
     def has_joined(self) -> bool:
-        """Whether it has ever joined."""
         return self.state != "not joined"
 
     @property
     def is_connected(self) -> bool:
-        """Whether it is connected."""
         return self.state == "connected"
 
     def has_finished(self, now: float) -> bool:
@@ -54,7 +52,6 @@ class WorkerState:
         return self.state == "left" and now >= self.end_deadline
 
     def join(self, body: dict[str, Any], now: float) -> None:
-        """Records the worker's handshake."""
         self.state = "connected"
         self.host = str(body["hostname"])
         self.pid = int(body["pid"])
@@ -68,7 +65,6 @@ class WorkerState:
         return self.progress.waiting + now - self.last_heard
 
     def describe(self) -> str:
-        """Returns name, address, process and host as text."""
         process = f", process {self.pid} on {self.host}" if self.host else ""
         return f"{self.worker.name} ({self.worker.address}{process})"
 

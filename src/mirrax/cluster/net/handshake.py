@@ -24,7 +24,6 @@ def derive_key(first: str, token: str, secret: str) -> bytes:
         first: The address of the first worker, used without a token. The rest of the
             configuration is left out, so that a mismatch can still be reported.
         token: The launcher's token for this attempt; empty without a launcher.
-        secret: The user's secret; may be empty.
     """
     text = json.dumps(["mirrax", PROTOCOL, token or first])
     return hmac.new(secret.encode(), text.encode(), hashlib.sha256).digest()

@@ -42,7 +42,6 @@ def find_reachable_host(host: str, others: Sequence[str]) -> str:
     there is out of reach for other machines.
 
     Args:
-        host: The name or address of a machine.
         others: The hosts that must reach it; if there are none, `host` is returned.
 
     >>> find_reachable_host("localhost", ["node2"])

@@ -43,7 +43,6 @@ class Launcher:
     """A program that starts the processes of a job and numbers them.
 
     Args:
-        name: Its name in messages.
         index: The variable with the index of this process.
         count: The variable with the number of processes.
         find_hosts: Returns the hosts of the processes; the first one may have a port.
@@ -59,7 +58,6 @@ class Launcher:
 
     @property
     def marker(self) -> str:
-        """A variable that it always sets."""
         return self.special_marker or self.index
 
     def applies(self, environment: Environment) -> bool:
@@ -70,7 +68,6 @@ class Launcher:
         return self.marker in environment and not is_srun
 
     def read(self, variable: str, environment: Environment) -> int:
-        """Returns the number in one of its variables."""
         text = environment.get(variable, "")
         if not text.isdecimal():
             raise ConfigurationError(

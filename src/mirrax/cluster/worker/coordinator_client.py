@@ -43,7 +43,6 @@ class CoordinatorClient:
 
     @property
     def local_address(self) -> str:
-        """The local address of the connection."""
         return str(self._socket.getsockname()[0])
 
     def send(self, message: Message) -> None:
@@ -63,7 +62,6 @@ class CoordinatorClient:
         return self._socket, self._decoder.rest
 
     def close(self) -> None:
-        """Closes the connection."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -79,8 +77,6 @@ def connect(
     """Connects to the coordinator or a launcher; retries for `timeout` s.
 
     Args:
-        key: The key of the job.
-        body: Describes this process.
         sought: What is at the address, for messages.
     """
     started = time.monotonic()

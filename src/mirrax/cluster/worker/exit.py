@@ -49,7 +49,6 @@ def install(job: Job, hosted: Coordinator | None, options: JobOptions) -> None:
 
     Args:
         hosted: The coordinator, if this process started it.
-        options: The settings of the job.
     """
     handler = _ExitHandler(job, hosted, options, sys.excepthook)
     sys.excepthook = handler.report
@@ -181,7 +180,6 @@ class _ExitHandler:
             self._job.fail(SystemExit(f"{status!r}{line and f' at {line}'}"))
 
     def end(self) -> None:
-        """Leaves the job; runs at exit."""
         has_failed = self._job.has_failed
         if has_failed:
             # Otherwise JAX waits at exit for unfinished collectives.

@@ -37,9 +37,6 @@ class Heartbeat:
     """This worker's session with the coordinator, run by two threads.
 
     Args:
-        membership: The workers, and which of them this process is.
-        client: The connection to the coordinator.
-        progress: This worker's progress.
         silence_timeout: Seconds of silence after which the coordinator is lost.
     """
 
@@ -73,15 +70,10 @@ class Heartbeat:
             self._coordinator_lost()
 
     def send_progress(self) -> None:
-        """Sends this worker's progress."""
         self.send(Message("progress", self._progress.report().as_fields()))
 
     def wait_for_answer(self, timeout: float | None = None) -> Message:
-        """Returns the coordinator's next reply, or raises the failure.
-
-        Args:
-            timeout: Seconds after which the others count as stuck.
-        """
+        """Returns the coordinator's next reply, or raises the failure."""
         if not self._wait(lambda: self._answers, timeout):
             self._progress.has_given_up = True
             self.send_progress()
@@ -97,12 +89,10 @@ class Heartbeat:
             raise self.make_error()
 
     def notify(self) -> None:
-        """Wakes waiting threads to check again."""
         with self._changed:
             self._changed.notify_all()
 
     def make_error(self) -> JobError:
-        """Returns the error of the failure."""
         assert self.failure is not None
         self._has_raised = True
         is_waiting = self._progress.inside is not None
@@ -131,7 +121,6 @@ class Heartbeat:
             interrupt()
 
     def leave(self) -> None:
-        """Closes the connection."""
         self.has_left = True
         self._client.close()
 
@@ -217,7 +206,7 @@ class Heartbeat:
         while time.monotonic() < deadline:
             self.interrupt_waits()
             time.sleep(_RETRY_SECONDS)
-            is_waiting = self._progress.find_wait() is not None
+            is_waiting = self._progress.inside is not None
             if self.has_left or not (is_waiting or self._is_stuck()):
                 return
         with contextlib.suppress(OSError, ValueError):

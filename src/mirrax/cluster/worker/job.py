@@ -9,8 +9,6 @@ from concurrent.futures import Future
 from time import monotonic
 from types import TracebackType
 
-import jax
-
 from mirrax.cluster.failure import Failure
 from mirrax.cluster.membership import Membership, Worker
 from mirrax.cluster.net.messages import Message
@@ -76,8 +74,6 @@ class Job:
     """A job of several workers, as one of them sees it; made by `join_job`.
 
     Args:
-        membership: The workers, and which of them this process is.
-        client: The connection to the coordinator.
         stuck_timeout: Seconds of waiting after which the others count as stuck; None to
             derive it from the longest step.
         silence_timeout: Seconds of silence after which the coordinator is lost.
@@ -103,17 +99,14 @@ class Job:
 
     @property
     def num_workers(self) -> int:
-        """The number of workers."""
         return len(self.workers)
 
     @property
     def is_chief(self) -> bool:
-        """Whether this is the first worker, which writes files for all."""
         return self.worker_index == 0
 
     @property
     def me(self) -> Worker:
-        """This worker."""
         return self.workers[self.worker_index]
 
     @property
@@ -123,12 +116,10 @@ class Job:
 
     @property
     def failure(self) -> Failure | None:
-        """The failure that ended the job, if any."""
         return self.heartbeat.failure
 
     @property
     def has_failed(self) -> bool:
-        """Whether this worker or another one has failed."""
         return self._has_failed or self.failure is not None
 
     def guard(self, phase: str, step: int | None = None) -> Guard:
@@ -136,15 +127,8 @@ class Job:
 
         All workers enter the same guards in the same order. If another worker dies,
         fails or is stuck, the wait is interrupted and a `JobError` is raised.
-
-            with job.guard("run", step):
-                loss.block_until_ready()
         """
         return Guard(self.heartbeat, self._progress, phase, step)
-
-    def watch(self, value: jax.Array, phase: str, step: int | None = None) -> None:
-        """Counts as waiting until JAX has computed `value`; keeps a weak reference."""
-        self._progress.watch(value, WaitScope(phase, step))
 
     def exchange(
         self, topic: str, payload: bytes, timeout: float | None = None
@@ -160,7 +144,6 @@ class Job:
         return _split(answer)
 
     def wait_for_start(self) -> None:
-        """Waits until all workers have joined."""
         with self.guard("start-up"):
             self.heartbeat.wait_for_answer()
 

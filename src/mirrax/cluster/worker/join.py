@@ -53,7 +53,6 @@ def join_job(
     Later calls for the same cluster return the same job.
 
     Args:
-        resolver: Finds the workers, and which of them this process is.
         options: Timeouts and addresses; by default from the environment.
     """
     global _started  # noqa: PLW0603
@@ -148,7 +147,6 @@ def connect_jax(
     """Connects JAX to its coordination service.
 
     Args:
-        service: The address of the service, such as "unix:/path".
         own_address: This machine's address for the others. Gloo's default is what the
             host name resolves to here, often 127.0.1.1.
     """

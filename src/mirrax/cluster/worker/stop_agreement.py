@@ -16,7 +16,6 @@ class StopAgreement:
     begins another step, so each of them reaches that number.
 
     Args:
-        send: Sends a message to the coordinator.
         wait_until: Waits for a condition, or raises the failure of the job.
     """
 
@@ -57,7 +56,6 @@ class StopAgreement:
             self._send(Message("stop"))
 
     def receive(self, message: Message) -> None:
-        """Handles a message of the coordinator."""
         if message.kind == "count_steps":
             with self._lock:
                 self._must_wait = True

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import time
-import weakref
-from typing import Any
-
-import jax
 
 from mirrax.cluster.failure import PhaseReport
 from mirrax.cluster.worker.tracebacks import is_compiling
@@ -49,36 +45,14 @@ class WaitScopes:
         self.has_broken_connection = False
         self._stuck_timeout = stuck_timeout
         self._startup_timeout = startup_timeout
-        self._pending: tuple[weakref.ref[Any], WaitScope] | None = None
-
-    def watch(self, value: jax.Array, scope: WaitScope) -> None:
-        """Counts as waiting in `scope` until JAX has computed `value`."""
-        scope.count = self.count
-        scope.since = time.monotonic()
-        self._pending = (weakref.ref(value), scope)
 
     def finish_startup(self) -> None:
         """Forgets how long scopes took so far: start-up says nothing about steps."""
         self.longest = 0.0
         self._startup_timeout = None
 
-    def find_wait(self) -> WaitScope | None:
-        """Returns the scope in which the program, or JAX in the background, waits."""
-        if self.inside is not None:
-            return self.inside
-        pending = self._pending
-        if pending is None:
-            return None
-        value = pending[0]()
-        if value is None or value.is_deleted() or value.is_ready():
-            if self._pending is pending:
-                self._pending = None
-            return None
-        return pending[1]
-
     def report(self) -> PhaseReport:
-        """Returns the progress to send to the coordinator."""
-        wait = self.find_wait()
+        wait = self.inside
         scope = wait or self.last or WaitScope("start-up", None)
         waiting = None if wait is None else time.monotonic() - wait.since
         return PhaseReport(

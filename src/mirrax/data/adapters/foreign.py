@@ -22,6 +22,7 @@ from mirrax.data.plan.node import (
     UNKNOWN,
     Epoch,
     Node,
+    NumberedStream,
     ReplayedStream,
     State,
     Stream,
@@ -55,7 +56,6 @@ class IteratorStream(ReplayedStream, ForeignStream):
     Args:
         begin: Returns a new iterator; called at the first `next`, because it may draw
             random numbers.
-        name: The name of the data, for messages.
     """
 
     def __init__(self, begin: Callable[[], Iterator[Any]], name: str) -> None:
@@ -85,7 +85,7 @@ class IteratorStream(ReplayedStream, ForeignStream):
         super().restore(state)
 
 
-class LookUpStream(ForeignStream):
+class LookUpStream(NumberedStream, ForeignStream):
     """Iterates over data by index.
 
     Args:
@@ -95,28 +95,17 @@ class LookUpStream(ForeignStream):
 
     def __init__(self, look_up: Callable[[int], Any], count: int | None) -> None:
         self._look_up = look_up
-        self._count = count
-        self._next = 0
+        self._end = sys.maxsize if count is None else count
 
     @override
     def next(self) -> Any:
         element = None
         while element is None:
-            if self._next == self._count:
+            if self._next == self._end:
                 raise StopIteration
             element = self._look_up(self._next)
             self._next += 1
         return element
-
-    @override
-    def state(self) -> State:
-        return self._next
-
-    @override
-    def restore(self, state: State) -> None:
-        self._next = as_count(
-            state, sys.maxsize if self._count is None else self._count
-        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -124,9 +113,6 @@ class ForeignSource(Node):
     """The elements of another library's data.
 
     Args:
-        name: The name of the data, for messages.
-        open_stream: Returns a new stream.
-        cardinality: The number of elements, INFINITE or UNKNOWN.
         peek: Returns the first element without consuming it.
         gives_rows: Whether an element is a row, not a batch.
     """
@@ -162,10 +148,7 @@ def counted(
 ) -> ForeignSource:
     """Returns data without random access, whose position is a count."""
     return ForeignSource(
-        name,
-        lambda: IteratorStream(begin, name),
-        cardinality,
-        gives_rows=gives_rows,
+        name, lambda: IteratorStream(begin, name), cardinality, gives_rows=gives_rows
     )
 
 

@@ -16,7 +16,6 @@ from mirrax.data.plan.node import Node
 
 
 def _adapt_arrays(value: Any) -> Node | None:
-    """Returns the rows of arrays."""
     torch: Any = sys.modules.get("torch")
     tensor = () if torch is None else torch.Tensor
     if not isinstance(value, (np.ndarray, jax.Array, tuple, dict, tensor)):

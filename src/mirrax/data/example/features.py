@@ -125,7 +125,6 @@ class FeatureColumn:
         )
 
     def put_many(self, indices: Array, block: Array) -> None:
-        """Stores the values of many examples, one row each."""
         if self._shape is not None:
             self._rows[indices] = block
             return
@@ -157,7 +156,6 @@ class FeatureColumn:
         self._rows[index] = values if kind else self._default
 
     def result(self) -> Any:
-        """Returns what the user gets."""
         if self._shape is None:
             return self._rows
         return self._rows.reshape(len(self._rows), *self._shape)

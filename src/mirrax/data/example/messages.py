@@ -21,7 +21,6 @@ class BytesList:
         self.value = [_check_bytes(value) for value in _check_list(self.value)]
 
     def SerializeToString(self) -> bytes:  # noqa: N802
-        """Returns the message as bytes."""
         return b"".join(delimited(1, _check_bytes(value)) for value in self.value)
 
 
@@ -35,7 +34,6 @@ class FloatList:
         self.value = _as_floats(_check_list(self.value)).tolist()
 
     def SerializeToString(self) -> bytes:  # noqa: N802
-        """Returns the message as bytes."""
         return packed(_as_floats(self.value).tobytes())
 
 
@@ -49,7 +47,6 @@ class Int64List:
         self.value = [_check_int64(value) for value in _check_list(self.value)]
 
     def SerializeToString(self) -> bytes:  # noqa: N802
-        """Returns the message as bytes."""
         # Negative numbers are written as the 64 bits that they are.
         return packed(
             b"".join(varint(_check_int64(v) & 0xFFFFFFFFFFFFFFFF) for v in self.value)
@@ -105,7 +102,6 @@ class Feature:
         return filled[-1] if filled else self._given
 
     def SerializeToString(self) -> bytes:  # noqa: N802
-        """Returns the message as bytes."""
         name = self.WhichOneof("kind")
         if name is None:
             return b""
@@ -120,7 +116,6 @@ class Features:
     feature: dict[str, Feature] = dataclasses.field(default_factory=dict)
 
     def SerializeToString(self) -> bytes:  # noqa: N802
-        """Returns the message as bytes."""
         return b"".join(
             delimited(
                 1,

@@ -35,7 +35,6 @@ class ByteSource(abc.ABC):
         weakref.finalize(self, self._file.close)
 
     def close(self) -> None:
-        """Closes the file."""
         self._file.close()
 
     @abc.abstractmethod

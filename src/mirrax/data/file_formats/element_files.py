@@ -51,8 +51,6 @@ def write_elements(file: str, spec: Any, chunks: Iterable[Columns]) -> None:
 
     Args:
         file: The path, in an existing folder.
-        spec: Shapes and dtypes of an element.
-        chunks: The elements.
     """
     header = {"format": _FORMAT, "version": _VERSION, "spec": _describe(spec)}
     temporary = f"{file}.{uuid.uuid4().hex}"
@@ -75,9 +73,6 @@ def write_elements(file: str, spec: Any, chunks: Iterable[Columns]) -> None:
 class ElementFile:
     """A file that `write_elements` wrote.
 
-    Args:
-        file: The path.
-
     Raises:
         DataLossError: The file is damaged, incomplete, or another kind of file.
     """
@@ -96,7 +91,6 @@ class ElementFile:
             self.num_elements = self._read_count()
 
     def chunks(self) -> Iterator[Columns]:
-        """Yields the elements, some at a time."""
         reader = TFRecordReader([self._file])
         found = 0
         with _reading(self._file):

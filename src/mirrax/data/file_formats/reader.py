@@ -33,7 +33,6 @@ class Block:
     Args:
         offset: The position of the first byte in the file.
         data: The bytes; records may go on after them unless the block is the last.
-        is_last: Whether the file ends with these bytes.
         file_size: The size of the file; None where only reading can tell.
     """
 
@@ -66,7 +65,6 @@ class Reader(Stream):
 
     Args:
         files: Paths of files, all of which must exist.
-        compression: How they are compressed: "" (not at all), "GZIP" or "ZLIB".
     """
 
     structure = jax.tree.structure(0)
@@ -204,13 +202,7 @@ class TextLineReader(Reader):
 
 
 class FixedLengthReader(Reader):
-    """Reads files of records of one size.
-
-    Args:
-        record_bytes: The size of a record.
-        header_bytes: How much to skip at the start of each file.
-        footer_bytes: How much to leave out at the end of each file.
-    """
+    """Reads files of records of one size."""
 
     def __init__(
         self,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import struct
-import types
 import zlib
 from collections.abc import Sequence
 from typing import Any, Self
@@ -171,12 +170,7 @@ class TFRecordWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: types.TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def write(self, record: bytes) -> None:

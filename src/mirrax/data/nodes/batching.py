@@ -33,12 +33,8 @@ class Batching(SourceNode):
     size: int
     drop_remainder: bool
 
-    @property
     @override
-    def cardinality(self) -> int:
-        inner = self.source.cardinality
-        if inner < 0:
-            return inner
+    def count_of(self, inner: int) -> int:
         return inner // self.size if self.drop_remainder else -(-inner // self.size)
 
     @property
@@ -131,7 +127,7 @@ class _PaddedBatchStream(SourceStream):
     def _per_leaf(self, given: Any, count: int) -> list[Any]:
         if given is None:
             return [None] * count
-        return self.structure.flatten_up_to(given)  # type: ignore[no-any-return]
+        return self.structure.flatten_up_to(given)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

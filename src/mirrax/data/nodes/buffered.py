@@ -162,5 +162,4 @@ class PrefetchStream(BufferedStream):
 
     @override
     def _read(self, size: int) -> Chunk:
-        chunk: Chunk = self.start(size).next()
-        return chunk
+        return self.start(size).next()

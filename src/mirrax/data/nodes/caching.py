@@ -16,7 +16,14 @@ from mirrax.data.file_formats.element_files import ElementFile, write_elements
 from mirrax.data.nodes.buffered import BufferedStream
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import STRING, Columns
-from mirrax.data.plan.node import Epoch, Node, ReplayedStream, SourceNode, Stream
+from mirrax.data.plan.node import (
+    UNKNOWN,
+    Epoch,
+    Node,
+    ReplayedStream,
+    SourceNode,
+    Stream,
+)
 from mirrax.errors import NotFoundError
 from mirrax.values.tensor_spec import TensorSpec
 
@@ -92,20 +99,12 @@ class SavedElements(Node):
 
     path: str
     file: ElementFile = dataclasses.field(repr=False)
+    spec: Any = dataclasses.field(default=None, repr=False)
+    cardinality: int = dataclasses.field(default=UNKNOWN, repr=False)
 
     @override
     def open(self, epoch: Epoch) -> Stream:
         return BufferedStream(_SavedChunks(self.file), chunk=256)
-
-    @property
-    @override
-    def spec(self) -> Any:
-        return self.file.spec
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return self.file.num_elements
 
 
 class _SavedChunks(ReplayedStream):

@@ -90,21 +90,26 @@ class _ZipStream(Stream):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Concatenate(Node):
-    """One dataset after another."""
+class _Alternatives(Node):
+    """A node each of whose elements comes from one of its sources."""
 
     sources: tuple[Node, ...]
+
+    @property
+    @override
+    def spec(self) -> Any:
+        return common_spec([node.spec for node in self.sources])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Concatenate(_Alternatives):
+    """One dataset after another."""
 
     @override
     def open(self, epoch: Epoch) -> Stream:
         return ConsecutiveStream(
             lambda i: self.sources[i].open(epoch), len(self.sources)
         )
-
-    @property
-    @override
-    def spec(self) -> Any:
-        return common_spec([node.spec for node in self.sources])
 
     @property
     @override
@@ -168,7 +173,7 @@ class ConsecutiveStream(Stream):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Choose(Node):
+class Choose(_Alternatives):
     """Elements of the datasets whose indices another dataset gives.
 
     Args:
@@ -176,18 +181,12 @@ class Choose(Node):
             such a choice is left out.
     """
 
-    sources: tuple[Node, ...]
     choices: Node
     stops_on_empty: bool
 
     @override
     def open(self, epoch: Epoch) -> Stream:
         return _ChoosingStream(self, epoch)
-
-    @property
-    @override
-    def spec(self) -> Any:
-        return common_spec([node.spec for node in self.sources])
 
     @property
     @override

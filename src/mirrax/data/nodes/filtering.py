@@ -152,7 +152,7 @@ class _CheckedStream(SourceStream):
 
     @override
     def take(self, limit: int) -> Columns | None:
-        left = self._node.count - self._count
+        left = self._node.cardinality - self._count
         columns = self._source.take(min(limit, left) if left > 0 else 1)
         self.structure = self._source.structure
         if columns is None:
@@ -167,7 +167,7 @@ class _CheckedStream(SourceStream):
     def _wrong(self, found: str) -> InvalidArgumentError:
         return InvalidArgumentError(
             "A dataset must have as many elements as `assert_cardinality` says. "
-            f"Received: {found}, for {self._node.count}."
+            f"Received: {found}, for {self._node.cardinality}."
         )
 
 
@@ -177,9 +177,4 @@ class AssertCardinality(SourceNode):
 
     stream = _CheckedStream
 
-    count: int
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return self.count
+    cardinality: int = UNKNOWN

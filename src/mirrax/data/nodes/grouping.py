@@ -37,9 +37,6 @@ class GroupByWindow(SourceNode, Seeded):
     """The elements of `reduce(key, group)` for groups of elements with the same key.
 
     Args:
-        key_of: Returns the key of an element.
-        reduce: Returns a node, given a key and the node of a group.
-        size_of: Returns the size of a group, given its key.
         seed: The seed of unseeded nodes that `reduce` returns.
     """
 
@@ -165,11 +162,8 @@ class Window(SourceNode):
     """Groups of elements: for each leaf, a dataset.
 
     Args:
-        size: The size of a group.
         shift: The distance between the starts of groups.
         stride: The distance between elements of a group.
-        drop_remainder: Whether smaller groups are dropped.
-        make: Returns a dataset, given a structure and columns.
     """
 
     stream = _WindowStream
@@ -185,12 +179,8 @@ class Window(SourceNode):
     def spec(self) -> Any:
         return jax.tree.map(lambda leaf: TensorSpec(None, object), self.source.spec)
 
-    @property
     @override
-    def cardinality(self) -> int:
-        inner = self.source.cardinality
-        if inner < 0:
-            return inner
+    def count_of(self, inner: int) -> int:
         span = (self.size - 1) * self.stride + 1
         # The number of elements at which a window can start.
         starts = max(inner - span + 1, 0) if self.drop_remainder else inner

@@ -33,8 +33,6 @@ class Interleave(SourceNode, Seeded):
     """Interleaves the datasets that a function returns for each element.
 
     Args:
-        function: Returns a node, given an element.
-        cycle_length: How many datasets are interleaved.
         block_length: How many consecutive elements each contributes.
         seed: The seed of unseeded nodes that `function` returns.
         num_threads: How many datasets are read in advance; 0 for none.
@@ -61,7 +59,6 @@ class Interleave(SourceNode, Seeded):
         return None if first is None else first.spec
 
     def first(self) -> Node | None:
-        """Returns the node of the first element."""
         stream = self.source.open((0,))
         columns = stream.take(1)
         return None if columns is None else self.make(stream, columns, 0)
@@ -175,7 +172,6 @@ class _InterleaveStream(DelayingStream):
             self._slots.append(slot)
 
     def _replace(self) -> None:
-        """Replaces a dataset that has ended by the next one."""
         slot = self._next_slot()
         if slot is not None:
             self._slots[self._turn] = slot

@@ -36,7 +36,6 @@ class Map(SourceNode):
 
     Args:
         num_threads: How many calls run at once; 0 for sequential calls.
-        vectorize: Whether the function may be called once for many elements.
         skips_errors: Whether elements for which it raises an error are left out.
     """
 
@@ -113,12 +112,7 @@ class _ScanStream(ReplayedStream, SourceStream):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Scan(SourceNode):
-    """The results of a function that carries a state.
-
-    Args:
-        initial_state: The state before the first element.
-        function: Returns the next state and a result, given a state and an element.
-    """
+    """The results of a function that carries a state."""
 
     stream = _ScanStream
     is_expensive = True
@@ -127,7 +121,6 @@ class Scan(SourceNode):
     function: Callable[[Any, Any], Any]
 
     def call(self, state: Any, element: Any) -> tuple[Any, Any]:
-        """Returns the next state, and the result."""
         made = self.function(state, element)
         if not isinstance(made, tuple) or len(made) != 2:
             raise TypeError(

@@ -111,11 +111,9 @@ class Shard(OrderingNode):
     num_shards: int
     index: int
 
-    @property
     @override
-    def cardinality(self) -> int:
-        inner = self.source.cardinality
-        return inner if inner < 0 else -(-(inner - self.index) // self.num_shards)
+    def count_of(self, inner: int) -> int:
+        return -(-(inner - self.index) // self.num_shards)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -237,7 +235,6 @@ class _ShuffledStream(ReplayedStream):
         return drawn
 
     def _read(self, count: int) -> list[Any]:
-        """Returns the next items of the source."""
         parts = take_up_to(self._source, count)
         self.structure = self._source.structure
         return [row for columns in parts for row in cols.rows_of(columns)]
@@ -251,14 +248,11 @@ class _ShuffledStream(ReplayedStream):
 
 
 class _ShuffledIndices(_ShuffledStream):
-    """Numbers in random order."""
-
     chunk = 1 << 14
 
     @override
     def _read(self, count: int) -> list[Any]:
-        numbers: list[Any] = take_numbers(self._source, count).tolist()
-        return numbers
+        return take_numbers(self._source, count).tolist()
 
     @override
     def _shuffled(self, items: list[Any]) -> Any:

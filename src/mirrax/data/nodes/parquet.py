@@ -21,11 +21,7 @@ from mirrax.values.tensor_spec import TensorSpec
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ParquetRows(FileNode):
-    """The rows of Parquet files, as dictionaries of their columns.
-
-    Args:
-        columns: The columns to read; None for all.
-    """
+    """The rows of Parquet files, as dictionaries of their columns."""
 
     columns: tuple[str, ...] | None = None
 

@@ -18,10 +18,9 @@ from mirrax.data.plan.node import (
     UNKNOWN,
     Epoch,
     Node,
+    NumberedStream,
     ReplayedStream,
-    State,
     Stream,
-    as_count,
 )
 from mirrax.data.plan.seeds import Seeded, random_for
 from mirrax.errors import InvalidArgumentError
@@ -30,11 +29,11 @@ from mirrax.values.tensor_spec import TensorSpec
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Slices(IndexedNode):
-    """The rows of columns, with the spec `element`."""
+    """The rows of columns."""
 
     columns: Columns = dataclasses.field(repr=False)
-    count: int
-    element: Any = dataclasses.field(repr=False)
+    cardinality: int = 0
+    spec: Any = dataclasses.field(default=None, repr=False)
 
     @override
     def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
@@ -44,16 +43,6 @@ class Slices(IndexedNode):
             else [column[number] for number in numbers.tolist()]
             for column in self.columns
         ]
-
-    @property
-    @override
-    def spec(self) -> Any:
-        return self.element
-
-    @property
-    @override
-    def cardinality(self) -> int:
-        return self.count
 
 
 def slices(tensors: Any) -> Slices:
@@ -68,7 +57,7 @@ def one_element(tensors: Any) -> Slices:
 
 def _arrays(tensors: Any) -> Any:
     try:
-        return jax.tree.map(as_array, tensors, is_leaf=_is_list)
+        return jax.tree.map(as_array, tensors, is_leaf=lambda x: isinstance(x, list))
     except ValueError as error:
         raise ValueError(
             "Lists must be rows of the same length to be an array. Received: "
@@ -102,10 +91,6 @@ def _slices(arrays: Any) -> Slices:
             f"{sorted(sizes)}. Cut them to the same length."
         )
     return slices_of_columns(nesting, leaves)
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, list)
 
 
 _ROWS = 256
@@ -149,7 +134,7 @@ class RandomNumbers(Node, Seeded):
         return _RandomStream(seed, np.cumsum(self.weights))
 
 
-class _RandomStream(Stream):
+class _RandomStream(NumberedStream):
     """Random numbers, generated in blocks for fast restores."""
 
     chunk = _ROWS
@@ -158,12 +143,11 @@ class _RandomStream(Stream):
     def __init__(self, seed: tuple[int, ...], bounds: np.ndarray[Any, Any]) -> None:
         self._seed = seed
         self._bounds = bounds
-        self._position = 0
         self._made = (-1, np.zeros(0, np.int64))
 
     @override
     def take(self, limit: int) -> Columns | None:
-        number, start = divmod(self._position, _ROWS)
+        number, start = divmod(self._next, _ROWS)
         if self._made[0] != number:
             block = random_for(*self._seed, number).integers(2**32, size=_ROWS)
             if len(self._bounds):
@@ -171,16 +155,8 @@ class _RandomStream(Stream):
                 block = np.searchsorted(self._bounds, scaled, side="right")
             self._made = (number, block)
         taken = self._made[1][start : start + limit]
-        self._position += len(taken)
+        self._next += len(taken)
         return [taken]
-
-    @override
-    def state(self) -> State:
-        return self._position
-
-    @override
-    def restore(self, state: State) -> None:
-        self._position = as_count(state)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -191,22 +167,17 @@ class Generated(Node):
     cardinality = UNKNOWN
 
     function: Callable[[], Iterable[Any]]
-    signature: Any
+    spec: Any = None
 
     @override
     def open(self, epoch: Epoch) -> Stream:
         return _GeneratedStream(self)
 
-    @property
-    @override
-    def spec(self) -> Any:
-        return self.signature
-
 
 class _GeneratedStream(ReplayedStream):
     def __init__(self, node: Generated) -> None:
         self._elements = iter(node.function())
-        self._specs, self.structure = jax.tree.flatten(node.signature)
+        self._specs, self.structure = jax.tree.flatten(node.spec)
 
     @override
     def _take(self, limit: int) -> Columns | None:

@@ -16,10 +16,9 @@ from mirrax.data.plan.node import (
     DelayingStream,
     Epoch,
     Node,
+    NumberedStream,
     SourceStream,
-    State,
     Stream,
-    as_count,
     take_up_to,
 )
 
@@ -77,28 +76,19 @@ class _IndexedStream(SourceStream, DelayingStream):
             return cols.concatenate(self._until_error(one_by_one))
 
 
-class _SequentialIndices(Stream):
+class _SequentialIndices(NumberedStream):
     """All numbers below `count`, in order."""
 
     chunk = 1 << 14
 
     def __init__(self, count: int) -> None:
-        self._count = count
-        self._next = 0
+        self._end = count
 
     @override
     def take(self, limit: int) -> Columns | None:
         start = self._next
-        self._next = min(start + limit, self._count)
+        self._next = min(start + limit, self._end)
         return [np.arange(start, self._next)] if start < self._next else None
-
-    @override
-    def state(self) -> State:
-        return self._next
-
-    @override
-    def restore(self, state: State) -> None:
-        self._next = as_count(state, self._count)
 
 
 def take_numbers(indices: Stream, limit: int) -> Numbers:

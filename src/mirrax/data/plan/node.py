@@ -64,6 +64,19 @@ def require_same_structure(known: Any, found: Any, what: str) -> Any:
     return found
 
 
+class NumberedStream(Stream):
+    """A stream whose position is the number of the next element, up to `_end`."""
+
+    _next = 0
+    _end = sys.maxsize
+
+    def state(self) -> State:
+        return self._next
+
+    def restore(self, state: State) -> None:
+        self._next = as_count(state, self._end)
+
+
 class SourceStream(Stream):
     """The elements of a node of one source.
 
@@ -168,11 +181,9 @@ class Node(abc.ABC):
 
     @property
     def structure(self) -> Any:
-        """The tree structure of an element."""
         return jax.tree.structure(self.spec)
 
     def explain(self, depth: int = 0) -> str:
-        """Returns the plan as a tree of text, the last step first."""
         facts = ", ".join(
             f"{field.name}={getattr(self, field.name)!r}"
             for field in dataclasses.fields(self)
@@ -204,7 +215,12 @@ class SourceNode(Node):
 
     @property
     def cardinality(self) -> int:
-        return self.source.cardinality
+        inner = self.source.cardinality
+        return inner if inner < 0 else self.count_of(inner)
+
+    def count_of(self, inner: int) -> int:
+        """Returns how many elements it has if its source has `inner`."""
+        return inner
 
 
 def _nodes(value: Any) -> tuple[Node, ...]:

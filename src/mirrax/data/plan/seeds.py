@@ -73,5 +73,4 @@ def seed_unseeded(plan: Node, key: tuple[int, ...]) -> Node:
 
 
 def _seeded(node: Any, seed: int) -> Node:
-    changed: Node = dataclasses.replace(node, seed=seed)
-    return changed
+    return dataclasses.replace(node, seed=seed)

@@ -8,6 +8,7 @@ rows. Operations that are exact for all rows at once are vectorized; any other r
 from __future__ import annotations
 
 import dis
+import functools
 import inspect
 import logging
 import random
@@ -190,23 +191,16 @@ class StackedRows(np.lib.mixins.NDArrayOperatorsMixin):
             raise NotVectorizable
         return StackedRows(self.rows[(slice(None), *keys)])
 
-    def sum(self, axis: int | None = None) -> StackedRows:
-        return self._reduce("sum", axis)
-
-    def mean(self, axis: int | None = None) -> StackedRows:
-        return self._reduce("mean", axis)
-
-    def max(self, axis: int | None = None) -> StackedRows:
-        return self._reduce("max", axis)
-
-    def min(self, axis: int | None = None) -> StackedRows:
-        return self._reduce("min", axis)
-
-    def _reduce(self, name: str, axis: int | None) -> StackedRows:
+    def _reduce(self, name: str, axis: int | None = None) -> StackedRows:
         axes: Any = tuple(range(1, self.rows.ndim))
         if axis is not None:
             axes = axis + 1 if axis >= 0 else axis
         return StackedRows(getattr(self.rows, name)(axis=axes))
+
+    sum = functools.partialmethod(_reduce, "sum")
+    mean = functools.partialmethod(_reduce, "mean")
+    max = functools.partialmethod(_reduce, "max")
+    min = functools.partialmethod(_reduce, "min")
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise NotVectorizable

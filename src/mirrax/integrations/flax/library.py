@@ -13,6 +13,7 @@ from typing_extensions import override
 from mirrax.integrations.flax import hooks
 from mirrax.integrations.flax.module_keys import OBJECTS, ModuleKeys
 from mirrax.integrations.flax.variable_proxies import require_proxy
+from mirrax.integrations.reachable_objects import CapturedKeys
 from mirrax.variables import foreign_libraries
 
 
@@ -20,7 +21,8 @@ class FlaxLibrary(foreign_libraries.Library):
     """The integration of Flax NNX."""
 
     def __init__(self) -> None:
-        self._module_keys = ModuleKeys()
+        number_of = ModuleKeys().of
+        self._keys = CapturedKeys(OBJECTS, lambda found: tuple(map(number_of, found)))
 
     @property
     @override
@@ -79,10 +81,7 @@ class FlaxLibrary(foreign_libraries.Library):
 
     @override
     def fingerprint(self, fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:
-        own = [
-            self._module_keys.of(leaf) for leaf in leaves if isinstance(leaf, OBJECTS)
-        ]
-        return (self._module_keys.of_closure(fn), *own)
+        return self._keys.of(fn, leaves)
 
 
 def _kept(variable: Any) -> foreign_libraries.SavedArray:

@@ -11,7 +11,6 @@ import jax
 from flax import nnx
 
 from mirrax.context import stack
-from mirrax.integrations import reachable_objects
 from mirrax.integrations.flax import internals
 from mirrax.variables.foreign_libraries import counters
 
@@ -31,9 +30,6 @@ class ModuleKeys:
         self._known: dict[int, tuple[Any, int, int]] = {}
         # Numbers stand for graph definitions, which are slow to hash.
         self._numbers: dict[Hashable, int] = {}
-        self._closures: weakref.WeakKeyDictionary[Any, tuple[int, Hashable]] = (
-            weakref.WeakKeyDictionary()
-        )
         owner, name, _ = internals.SET_ATTRIBUTE
         setattr(owner, name, self._versioned_setattr())
 
@@ -48,15 +44,6 @@ class ModuleKeys:
         self._members.update(id(node) for _, node in nnx.iter_graph(root))
         self._known[number] = reference, version, described
         return described
-
-    def of_closure(self, fn: Callable[..., Any]) -> Hashable:
-        """Returns the static parts of the modules that a function closes over."""
-        known = self._closures.get(fn)
-        if known is None or known[0] != counters.fingerprints:
-            roots = reachable_objects.find_objects(fn, OBJECTS)
-            known = counters.fingerprints, tuple(self.of(root) for root in roots)
-            self._closures[fn] = known
-        return known[1]
 
     def _versioned_setattr(self) -> Callable[..., None]:
         *_, set_attribute = internals.SET_ATTRIBUTE

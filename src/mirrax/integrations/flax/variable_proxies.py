@@ -19,9 +19,7 @@ from mirrax.options import VariableAggregation
 from mirrax.variables import foreign_libraries
 from mirrax.variables.foreign_variable import ForeignVariable
 
-is_adding: contextvars.ContextVar[bool] = contextvars.ContextVar(
-    "mirrax_is_adding", default=False
-)
+is_adding = contextvars.ContextVar[bool]("mirrax_is_adding", default=False)
 
 
 class VariableProxy(ForeignVariable):
@@ -38,7 +36,7 @@ class VariableProxy(ForeignVariable):
 
     @override
     def get_array(self) -> jax.Array:
-        return internals.array_of(self._variable)  # type: ignore[no-any-return]
+        return internals.array_of(self._variable)
 
     @override
     def set_array(self, array: jax.Array) -> None:

@@ -131,7 +131,6 @@ class _OnChief(keras.callbacks.Callback):  # type: ignore[misc]
 
 
 def _make_directory(callback: Any) -> None:
-    """Makes the directory of a callback that does not run on this worker."""
     if isinstance(callback, keras.callbacks.ModelCheckpoint):
         directory = os.path.dirname(callback.filepath)
     elif isinstance(callback, _BACKUP):

@@ -186,7 +186,6 @@ def _without_scope() -> Iterator[None]:
 def _make_function(
     original: Callable[..., Any], model: Any, *args: Any, **kw: Any
 ) -> Any:
-    """Makes the compiled step, with replicated variables."""
     strategy = strategy_of(model)
     if strategy is None:
         return original(model, *args, **kw)
@@ -288,7 +287,6 @@ def _save(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> An
 
 
 def _distribution_of(strategy: Any) -> Any:
-    """Returns Keras' distribution for a strategy."""
     devices = [f"{d.platform}:{d.id}" for d in strategy.topology.devices]
     mesh = keras.distribution.DeviceMesh((len(devices),), ("replica",), devices)
     return keras.distribution.DataParallel(device_mesh=mesh, auto_shard_dataset=False)
@@ -328,7 +326,6 @@ def _passing_state(strategy: Any) -> contextlib.AbstractContextManager[None]:
 def _place_batch(
     original: Callable[..., Any], batch: Any, *args: Any, **kw: Any
 ) -> Any:
-    """Places the batch of `train_on_batch` and `test_on_batch`."""
     frame = stack.frame()
     if not isinstance(frame, hooks.Fitting):
         return original(batch, *args, **kw)

@@ -111,7 +111,6 @@ class DatasetAdapter(internals.DataAdapter):  # type: ignore[misc]
 
     Args:
         topology: The devices; None if the model belongs to no strategy.
-        class_weight: Weights of the rows, by class.
     """
 
     def __init__(

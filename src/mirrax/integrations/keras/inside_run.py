@@ -38,7 +38,6 @@ def install() -> None:
 def _build(
     original: Callable[..., None], optimizer: Any, *args: Any, **kwargs: Any
 ) -> None:
-    """Builds an optimizer for variables of Keras, and of Mirrax."""
     # Optimizers have different names for this argument.
     (variables,) = (*args, *kwargs.values())
     original(optimizer, _as_keras_variables(variables))
@@ -99,7 +98,6 @@ def _apply_outside(
     grads: list[Any],
     variables: Sequence[Any] | None,
 ) -> None:
-    """Applies gradients outside of replicas."""
     is_scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
     if is_scaled and not internals.stateless_scope():
         # It would assign variables in a branch of JAX's.
@@ -145,7 +143,6 @@ def _update(optimizer: Any, grads: list[Any], trained: list[Any]) -> None:
 def _next_seed(
     original: Callable[..., Any], generator: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    """Returns a seed that differs between replicas."""
     seed = original(generator, *args, **kwargs)
     replica = hooks.replica()
     if replica is None:
@@ -191,7 +188,6 @@ def _share_of(replica: stack.Replica) -> Any:
 
 
 def _as_keras_variables(variables: Sequence[Any]) -> list[Any]:
-    """Wraps variables of Mirrax as Keras variables."""
     return [keras_variable_of(v) if isinstance(v, Variable) else v for v in variables]
 
 

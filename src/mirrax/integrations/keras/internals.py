@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -62,12 +63,10 @@ _SCOPES = (
     "symbolic_scope",
 )
 
+stateless_scope = get_stateless_scope
+"""Returns Keras' current stateless scope, if any."""
+
 _NUMBERS = re.compile(r"_\d+(?=[_/]|$)")
-
-
-def stateless_scope() -> Any:
-    """Returns Keras' current stateless scope, if any."""
-    return get_stateless_scope()
 
 
 def has_tensorflow() -> bool:
@@ -103,9 +102,8 @@ def place_of(variable: Any) -> tuple[dict[str, Any], str]:
     return variable.__dict__, "_value"
 
 
-def dtype_of(variable: Any) -> Any:
-    """Returns the dtype of the array, ignoring autocasts."""
-    return variable._dtype
+dtype_of = operator.attrgetter("_dtype")
+"""Returns the dtype of a variable's array, ignoring autocasts."""
 
 
 def autocast(variable: Any, value: Any) -> Any:
@@ -113,9 +111,8 @@ def autocast(variable: Any, value: Any) -> Any:
     return variable._maybe_autocast(value)
 
 
-def trained_by(optimizer: Any) -> list[Any]:
-    """Returns the variables that an optimizer was built for."""
-    return list(optimizer._trainable_variables)
+trained_by = operator.attrgetter("_trainable_variables")
+"""Returns the variables that an optimizer was built for."""
 
 
 def initial_epoch(model: Any) -> int:
@@ -154,9 +151,8 @@ def set_summary_module(callback: Any, module: Any) -> None:
     callback._summary_module = module
 
 
-def summary_writer(callback: Any) -> Any:
-    """Returns the writer of a TensorBoard callback for training."""
-    return callback._train_writer
+summary_writer = operator.attrgetter("_train_writer")
+"""Returns the writer of a TensorBoard callback for training."""
 
 
 @contextlib.contextmanager

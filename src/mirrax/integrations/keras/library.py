@@ -11,8 +11,9 @@ import keras
 from typing_extensions import override
 
 from mirrax.integrations.keras import restoring
-from mirrax.integrations.keras.settings import SettingKeys
+from mirrax.integrations.keras.settings import OBJECTS, key_of
 from mirrax.integrations.keras.variable_hooks import proxy_of, read_whole, write_whole
+from mirrax.integrations.reachable_objects import CapturedKeys
 from mirrax.values.tensor_spec import TensorSpec
 from mirrax.variables.foreign_libraries import (
     ExportedCall,
@@ -26,7 +27,7 @@ class KerasLibrary(Library):
     """The integration of Keras, whose hooks are always installed."""
 
     def __init__(self) -> None:
-        self._setting_keys = SettingKeys()
+        self._setting_keys = CapturedKeys(OBJECTS, key_of)
 
     @property
     @override
@@ -92,7 +93,6 @@ class KerasLibrary(Library):
 
 
 def _input_spec(model: Any) -> Any:
-    """Returns a `TensorSpec` for each input, in the structure that the model takes."""
     if not model.built:
         raise ValueError(
             "A Keras model is exported with the shapes of its inputs. Received: "

@@ -91,9 +91,6 @@ def run_on_chief(strategy: Any, model: Any, what: str, run: Callable[[], None]) 
 
     All workers call this together. Meanwhile the others take part in what the first
     one does with the variables of the model.
-
-    Args:
-        what: What the code writes, for the error.
     """
     topology = strategy.topology
     if topology.is_local:

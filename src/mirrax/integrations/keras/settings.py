@@ -7,41 +7,22 @@ compiled. The step is then compiled once more, for the new setting.
 from __future__ import annotations
 
 import itertools
-import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import keras
 
-from mirrax.integrations import reachable_objects
 from mirrax.integrations.keras import hooks, internals
 from mirrax.variables.foreign_libraries import counters
 
-_OBJECTS = (keras.Layer, keras.Variable, keras.optimizers.Optimizer)
+OBJECTS = (keras.Layer, keras.Variable, keras.optimizers.Optimizer)
+"""The objects of Keras that have settings."""
+
 # Where an object keeps what its settings were at first, and the number of its schedule.
 _FIRST = "_mirrax_first_settings"
 _SCHEDULE = "_mirrax_schedule_number"
 
 _schedule_numbers = itertools.count(1)
-
-
-class SettingKeys:
-    """Keys for the settings of objects that were changed after their creation."""
-
-    def __init__(self) -> None:
-        self._closures: weakref.WeakKeyDictionary[Any, tuple[int, Hashable]] = (
-            weakref.WeakKeyDictionary()
-        )
-
-    def of(self, fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:
-        """Returns the key of a function, with objects that it captures or is given."""
-        known = self._closures.get(fn)
-        if known is None or known[0] != counters.fingerprints:
-            captured = reachable_objects.find_objects(fn, _OBJECTS)
-            known = counters.fingerprints, _key_of(captured)
-            self._closures[fn] = known
-        given = [leaf for leaf in leaves if isinstance(leaf, _OBJECTS)]
-        return (known[1], _key_of(given)) if given else known[1]
 
 
 def install() -> None:
@@ -51,7 +32,8 @@ def install() -> None:
     _watch(keras.optimizers.Optimizer, "learning_rate", _schedule)
 
 
-def _key_of(objects: Sequence[Any]) -> Hashable:
+def key_of(objects: Sequence[Any]) -> Hashable:
+    """Returns the settings of objects that were changed after their creation."""
     return tuple(
         (index, *setting)
         for index, value in enumerate(objects)

@@ -11,12 +11,7 @@ from mirrax.variables.out_of_memory import SHARD_STATE, advise
 
 
 class CompiledStep:
-    """A step that Keras has compiled.
-
-    Args:
-        step: What `jax.jit` returned.
-        name: The model and the step.
-    """
+    """A step that Keras has compiled."""
 
     def __init__(self, step: Any, name: str) -> None:
         self._step = step

@@ -30,7 +30,6 @@ def _call(original: Callable[..., Any], layer: Any, *args: Any, **kw: Any) -> An
 
 
 def _holds_variables(layer: Any) -> bool:
-    """Returns whether a layer or one in it has a Mirrax variable."""
     return any(
         isinstance(leaf, Variable)
         for part in internals.layers_of(layer)

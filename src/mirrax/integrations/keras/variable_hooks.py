@@ -95,7 +95,6 @@ def adopt(variables: Iterable[Any], strategy: Any) -> None:
 
 
 def _create(original: Callable[..., None], self: Any, *args: Any, **kw: Any) -> None:
-    """Creates or initializes a variable of the current strategy."""
     if internals.stateless_scope() is not None:
         original(self, *args, **kw)
         return

@@ -71,7 +71,7 @@ class KerasProxy(Variable):
         array = internals.array_of(self.original)
         if is_stored(array):
             aliasing.require_alive(self, array)
-        return array  # type: ignore[no-any-return]
+        return array
 
     def put(self, array: Any) -> None:
         """Sets the array, which the caller may still hold."""
@@ -87,7 +87,7 @@ class KerasProxy(Variable):
         return other
 
 
-class _KerasStoredProxy(KerasProxy):
+class PlainProxy(KerasProxy):
     """A proxy whose array is stored in the Keras variable."""
 
     _synchronization = VariableSynchronization.ON_WRITE
@@ -95,7 +95,7 @@ class _KerasStoredProxy(KerasProxy):
     @property
     @override
     def stored(self) -> jax.Array:
-        return internals.array_of(self.original)  # type: ignore[no-any-return]
+        return internals.array_of(self.original)
 
     @stored.setter
     def stored(self, array: jax.Array) -> None:
@@ -106,11 +106,7 @@ class _KerasStoredProxy(KerasProxy):
         return internals.place_of(self.original)
 
 
-class PlainProxy(_KerasStoredProxy):
-    """The proxy of a Keras variable that belongs to no strategy."""
-
-
-class MirroredProxy(_KerasStoredProxy, MirroredVariable):
+class MirroredProxy(PlainProxy, MirroredVariable):
     """The proxy of a Keras variable that is replicated."""
 
     @override
@@ -118,7 +114,7 @@ class MirroredProxy(_KerasStoredProxy, MirroredVariable):
         super().put(to_replicated(array, self.topology))
 
 
-class ShardedProxy(_KerasStoredProxy, ShardedVariable):
+class ShardedProxy(PlainProxy, ShardedVariable):
     """The proxy of a Keras variable of which each replica stores a part."""
 
     @override
@@ -236,8 +232,7 @@ def to_replicated(array: Any, topology: Topology) -> jax.Array:
         return array
     if not topology.is_local:
         return replicate(array, topology)
-    mirrored: jax.Array = jax.device_put(array, topology.replicated)
-    return mirrored
+    return jax.device_put(array, topology.replicated)
 
 
 def _refuse_tracer(array: Any) -> None:

@@ -15,12 +15,7 @@ from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.collectives.worker_exchange import shape_dtype_of
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
-from mirrax.run.compiled.placement import (
-    PLAIN,
-    Placement,
-    joined_parts,
-    placement_of,
-)
+from mirrax.run.compiled.placement import PLAIN, Placement, joined_parts, placement_of
 from mirrax.trees import IdentityKey, NotTraceableLeaf
 from mirrax.values.array_like import as_arrays, is_array, is_array_like
 from mirrax.values.layouts import Joined, Parts, Replicated, join_parts
@@ -37,7 +32,6 @@ class Argument(NamedTuple):
     Args:
         value: The input of the program; or a static argument, which is part of it.
         placement: How the input lies on the devices; None for a static argument.
-        key: Its part of the cache key.
     """
 
     value: Any
@@ -66,7 +60,6 @@ class CallArguments:
     """The arguments of a call.
 
     Args:
-        arguments: The leaves.
         structure: How they are nested in positional and keyword arguments.
     """
 
@@ -80,17 +73,14 @@ class CallArguments:
 
     @property
     def keys(self) -> tuple[Any, ...]:
-        """The cache keys."""
         return tuple([argument.key for argument in self.arguments])
 
     @property
     def inputs(self) -> list[Argument]:
-        """Those that are inputs of the program."""
         return [each for each in self.arguments if each.placement is not None]
 
     @property
     def arrays(self) -> list[Any]:
-        """The inputs of the program."""
         return [each.value for each in self.inputs]
 
     @property
@@ -238,7 +228,7 @@ def topology_of_workers(leaves: Sequence[Any]) -> Topology | None:
         if isinstance(leaf, PerReplica):
             topology = getattr(leaf.layout, "topology", None)
             if topology is not None and not topology.is_local:
-                return topology  # type: ignore[no-any-return]
+                return topology
     return None
 
 
@@ -246,8 +236,7 @@ def _find_topology(parts: Sequence[Any]) -> Topology | None:
     """Returns the devices of the current strategy, or those that parts lie on."""
     frame = stack.frame()
     if frame is not None and len(frame.strategy.topology.local_devices) == len(parts):
-        topology: Topology = frame.strategy.topology
-        return topology
+        return frame.strategy.topology
     if not all(isinstance(p, jax.Array) and len(p.devices()) == 1 for p in parts):
         return None
     devices = tuple(next(iter(part.devices())) for part in parts)
@@ -263,12 +252,7 @@ def jit_key(array: Any) -> Any:
 
 
 def refuse_foreign_parts(arrays: Iterable[Any], cause: Exception) -> None:
-    """Raises for the first array that is sharded, but not over the replicas.
-
-    Args:
-        arrays: Inputs that a program over several replicas takes whole.
-        cause: JAX's error.
-    """
+    """Raises for the first array that is sharded, but not over the replicas."""
     for array in arrays:
         if isinstance(array, ArrayImpl) and not array.sharding.is_fully_replicated:
             raise ValueError(

@@ -34,7 +34,6 @@ class Failures:
         self._errors: list[BaseException] = []
 
     def raise_first(self) -> None:
-        """Waits for all callbacks; raises the first error."""
         jax.effects_barrier()
         if self._errors:
             error = self._errors[0]
@@ -46,7 +45,6 @@ class Failures:
             raise error
 
     def add(self, error: BaseException) -> None:
-        """Records the error of a callback."""
         self._errors.append(error)
 
 
@@ -95,4 +93,4 @@ def _caught(eqn: JaxprEqn, failures: Failures) -> JaxprEqn:
     if eqn.primitive.name in _WRAPPED:
         avals = tuple(eqn.params.get("result_avals", ()))
         params["callback"] = _Catching(eqn.params["callback"], avals, failures)
-    return eqn.replace(params=params)  # type: ignore[no-any-return]
+    return eqn.replace(params=params)

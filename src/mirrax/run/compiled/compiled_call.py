@@ -52,16 +52,12 @@ class CompiledCall(abc.ABC):
     """Finds or builds the program of a call: of a function, or of one on replicas.
 
     Args:
-        name: The name of the function.
         donated: Which positional arguments it may overwrite.
         topology: The devices, if it runs on replicas.
     """
 
     def __init__(
-        self,
-        name: str,
-        donated: Sequence[int],
-        topology: Topology | None = None,
+        self, name: str, donated: Sequence[int], topology: Topology | None = None
     ) -> None:
         self.name = name
         self.programs = ProgramCache(name)
@@ -109,7 +105,6 @@ class CompiledCall(abc.ABC):
                 return self._call_by_key(args, kwargs)
 
     def _call_by_key(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
-        """Returns what the program for the key of such arguments returns."""
         # Calls through `last_call` do not count as uses of a program in the cache.
         self.last_call = None
         if not is_eager():
@@ -164,7 +159,6 @@ class CompiledCall(abc.ABC):
     def _agree(
         self, leaves: list[Any], structure: Any, topology: Topology
     ) -> list[Any]:
-        """Returns arguments that were compared between workers."""
         refuse_donated(leaves)
         if self._topology is None:
             return agreed_parts(leaves, topology)
@@ -172,7 +166,6 @@ class CompiledCall(abc.ABC):
         return agreed_arguments(leaves, topology, flags)
 
     def _build(self, given: CallArguments) -> Program | None:
-        """Returns the program for arguments such as these, if there can be one."""
         foreign_libraries.check_arguments(given.filled(given.arrays))
         flags = are_donated(self._donated, given.structure, self.name)
         is_run = self._topology is not None

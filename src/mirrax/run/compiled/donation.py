@@ -25,12 +25,7 @@ def donated_numbers(argnums: Any) -> tuple[int, ...]:
 
 
 def are_donated(numbers: Sequence[int], structure: Any, name: str) -> list[bool]:
-    """Returns which leaves of the arguments of a call of function `name` are donated.
-
-    Args:
-        numbers: The positional arguments that the function may overwrite.
-        structure: How the leaves are nested.
-    """
+    """Returns which leaves of the arguments of a call of `name` are donated."""
     num_leaves = structure.num_leaves
     if not numbers:
         return [False] * num_leaves

@@ -121,9 +121,7 @@ class Function(CompiledCall, Generic[P, R]):
             lambda: None,
             lambda: None,
         )
-        self._inner: collections.OrderedDict[Any, AnyFunction] = (
-            collections.OrderedDict()
-        )
+        self._inner = collections.OrderedDict[Any, AnyFunction]()
         self._over: weakref.WeakSet[ReplicaFunction] = weakref.WeakSet()
         # The eager `run` in which each replica defines its own copy of it, if any.
         frame = stack.frame()

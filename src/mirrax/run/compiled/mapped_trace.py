@@ -20,11 +20,7 @@ from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.context import stack
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.lazy_modules import LazyModule
-from mirrax.run.compiled.arguments import (
-    CallArguments,
-    same_object,
-    traced_argument,
-)
+from mirrax.run.compiled.arguments import CallArguments, same_object, traced_argument
 from mirrax.run.compiled.placement import PLAIN, Placement, placement_of_variable
 from mirrax.run.compiled.results import split_results_of_replica
 from mirrax.run.compiled.spmd_communicator import call_in_replica
@@ -153,22 +149,13 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
 def _placement_of_result(
     kind: Any, varies: bool, topology: Topology, sharded: Mapping[Any, ShardLayout]
 ) -> Placement:
-    """Returns how a result lies on the devices.
-
-    It takes the place of a sharded argument of the same shape and dtype.
-
-    Args:
-        kind: Its shape and dtype on a replica.
-        varies: Whether it varies between replicas.
-        sharded: The layouts of the sharded arguments, by shape and dtype.
-    """
+    """Returns the place of a result: that of a sharded argument of the same `kind`."""
     if varies:
         return Placement("joined", topology, is_scalar=kind[0] == ())
     return Placement("mirrored", layout=sharded.get(kind))
 
 
 def _is_divided(variable: Variable, kind: Any, collective: Collective) -> bool:
-    """Returns whether replicas may divide the update of a variable among them."""
     is_mirrored = isinstance(variable, MirroredVariable) and not variable.layout
     if collective.update_bytes is None or not is_mirrored:
         return False

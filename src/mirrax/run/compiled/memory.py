@@ -87,12 +87,7 @@ def _described(array: Any) -> Any:
 def memory_of(
     name: str, compiled: Any, weights: Iterable[Any], state: Iterable[Any]
 ) -> ProgramMemory:
-    """Returns the memory of a program, from XLA's analysis.
-
-    Args:
-        weights: The arrays of trainable variables, or their descriptions.
-        state: Those of other variables.
-    """
+    """Returns a program's memory, by XLA; `weights` are trainable, `state` is not."""
     analysis = compiled.memory_analysis()
     in_weights = sum(map(bytes_on_device, weights))
     in_state = sum(map(bytes_on_device, state))

@@ -42,12 +42,10 @@ class Placement:
 
     @property
     def is_split(self) -> bool:
-        """Whether the replicas get different parts."""
         return self.kind == "joined"
 
     @property
     def spec(self) -> PartitionSpec:
-        """How the array is divided among the replicas."""
         if self.layout is not None:
             return self.layout.spec
         return PartitionSpec(AXIS) if self.is_split else PartitionSpec()

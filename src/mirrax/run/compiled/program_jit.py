@@ -32,7 +32,6 @@ def compiled(
     Args:
         topology: The devices, if they are several.
         donated: The numbers of the arguments that it may overwrite.
-        kept: The numbers of the others.
     """
     argument_order = _positions([*donated, *kept], range(len(placements)))
     read_order = _positions(

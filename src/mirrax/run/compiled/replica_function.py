@@ -27,9 +27,6 @@ class ReplicaFunction(CompiledCall):
 
     The strategy owns it, because its programs refer to variables of the strategy. If
     the function owned it, it would keep every strategy alive that it ever ran on.
-
-    Args:
-        run_uneven: Runs calls that have no single program.
     """
 
     def __init__(
@@ -40,16 +37,14 @@ class ReplicaFunction(CompiledCall):
         run_uneven: Callable[[ReplicaCall, CompiledCall], Tree],
     ) -> None:
         super().__init__(fn.name, donated, strategy.topology)
-        self._fn = weakref.ref(fn)
-        self._strategy = weakref.ref(strategy)
+        # Both are alive during calls.
+        self._fn: Callable[[], Any] = weakref.ref(fn)
+        self._strategy: Callable[[], Any] = weakref.ref(strategy)
         self._run_uneven = run_uneven
 
     def _replica_call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> ReplicaCall:
-        strategy, fn = self._strategy(), self._fn()
-        assert strategy is not None
-        assert fn is not None
-        collective = strategy.collective
-        return ReplicaCall(strategy, collective, fn.fn, tuple(args), kwargs)
+        strategy, fn = self._strategy(), self._fn().fn
+        return ReplicaCall(strategy, strategy.collective, fn, tuple(args), kwargs)
 
     @override
     def _trace(self, given: CallArguments) -> Traced:
@@ -73,9 +68,7 @@ class ReplicaFunction(CompiledCall):
 
     @override
     def falls_back_to_python(self, error: Exception) -> bool:
-        fn = self._fn()
-        assert fn is not None
-        return bool(fn.falls_back_to_python(error))
+        return self._fn().falls_back_to_python(error)
 
     @override
     def _run_untraced(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
@@ -85,9 +78,7 @@ class ReplicaFunction(CompiledCall):
 
     @override
     def fingerprint(self, leaves: list[Any]) -> Any:
-        fn = self._fn()
-        assert fn is not None
-        return foreign_libraries.fingerprint(fn, leaves)
+        return foreign_libraries.fingerprint(self._fn(), leaves)
 
 
 def _with_arrays(fn: Callable[..., Any]) -> Callable[..., Any]:

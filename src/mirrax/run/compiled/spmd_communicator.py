@@ -39,9 +39,7 @@ def call_in_replica(
 ) -> Tree:
     """Returns `fn(*args, **kwargs)` in the context of one replica, while it is traced.
 
-    Args:
-        communicator: Connects the replica to the others; by default for a trace that
-            stands for all of them.
+    The trace stands for all replicas if it has no `communicator`.
     """
     communicator = communicator or SpmdCommunicator(call.strategy, call.collective)
     context = ReplicaContext(call.strategy, communicator)
@@ -122,7 +120,6 @@ class SpmdCommunicator:
 
 
 def _own_part(leaf: Any, topology: Topology) -> Any:
-    """Returns the part of a value that belongs to this replica."""
     match leaf:
         case Mirrored():
             return leaf.array

@@ -14,11 +14,7 @@ from mirrax.values.per_replica import PerReplica
 
 
 class StateDrift:
-    """What one call of a function on replicas got and returned.
-
-    Args:
-        name: The name of the function.
-    """
+    """What one call of a function on replicas got and returned."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -39,7 +35,6 @@ class StateDrift:
                 break
 
     def note(self, leaves: Sequence[Any], structure: Any, result: Tree) -> None:
-        """Remembers the arguments and the result of a call."""
         found = [x for x in trees.leaves(result) if isinstance(x, PerReplica)]
         self._results = [*map(weakref.ref, found)]
         self._structure = structure

@@ -49,8 +49,7 @@ class Traced:
     @property
     def jaxpr(self) -> Jaxpr:
         """The program without its constants."""
-        jaxpr: Jaxpr = self.closed.jaxpr
-        return jaxpr
+        return self.closed.jaxpr
 
     @property
     def variable_inputs(self) -> Sequence[Var]:
@@ -64,7 +63,6 @@ class Traced:
         return {atom for atom in self.jaxpr.outvars if isinstance(atom, Var)}
 
     def evaluate(self, arguments: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
-        """Returns the outputs for these inputs."""
         inputs = (*arguments, *variables)
         return jax.core.eval_jaxpr(self.closed.jaxpr, self.closed.consts, *inputs)
 

@@ -203,7 +203,6 @@ def add_location(error: Exception, requests: Sequence[Request]) -> None:
 
 
 def _columns(call: ReplicaCall, requests: Sequence[Any], what: str) -> list[PerReplica]:
-    """Returns each value with the parts of all replicas."""
     rows = [request.values for request in requests]
     columns = [Parts(parts) for parts in zip(*rows, strict=True)]
     layouts = worker_exchange.with_shapes(call.topology, columns, what)

@@ -22,11 +22,7 @@ Gather = Callable[[list[jax.Array], int], list[jax.Array]]
 
 
 def differentiable_reduce(reduce: Reduce, values: list[jax.Array]) -> list[jax.Array]:
-    """Returns `reduce(values)`; its gradient is `reduce` of the gradients.
-
-    Args:
-        reduce: Combines arrays over the replicas; differentiable.
-    """
+    """Returns `reduce(values)`; its gradient is `reduce` of the gradients."""
     return list(reduce_p.bind(*values, reduce=reduce))
 
 
@@ -36,10 +32,6 @@ def differentiable_gather(
     """Returns `gather(values, axis)`.
 
     Its gradient is this replica's slice of the gradients that all replicas have.
-
-    Args:
-        gather: Joins arrays of the replicas.
-        add_up: Adds arrays up over the replicas; differentiable.
     """
     with evaluated():
         sizes = gather([jnp.array([value.shape[axis]]) for value in values], 0)

@@ -267,8 +267,7 @@ class _EagerCommunicator:
             )
             return differentiable_reduce(again, values)
         request = AllReduce(op, values, options, structure)
-        answer: list[jax.Array] = self._replica.ask(request)
-        return answer
+        return self._replica.ask(request)
 
     def all_gather(
         self, values: list[jax.Array], axis: int, structure: Any = None
@@ -283,8 +282,7 @@ class _EagerCommunicator:
             number = self.replica_id
             return differentiable_gather(self.all_gather, add_up, values, axis, number)
         request = AllGather(values, axis, structure)
-        answer: list[jax.Array] = self._replica.ask(request)
-        return answer
+        return self._replica.ask(request)
 
     def _is_differentiated(self, kind: str, values: Sequence[Any]) -> bool:
         """Returns whether this collective is part of a derivative."""

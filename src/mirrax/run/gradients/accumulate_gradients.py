@@ -21,9 +21,7 @@ Weight = Callable[..., Any]
 
 
 def accumulate_gradients(
-    step: Callable[..., Tree],
-    micro_batches: int,
-    weight: Weight | None = None,
+    step: Callable[..., Tree], micro_batches: int, weight: Weight | None = None
 ) -> Callable[..., Tree]:
     """Returns `step` over a whole batch, computed in smaller pieces.
 
@@ -124,7 +122,6 @@ def _add_up(contribution: Callable[..., Any], leaves: list[Any], group: _Group) 
 
 
 def _piece(leaves: Sequence[Any], group: _Group, index: Any) -> list[Any]:
-    """Returns the rows of one piece of a group."""
     start = group.start + index * group.size
 
     def cut(leaf: Any) -> Any:
@@ -150,7 +147,6 @@ def _scaled(result: Tree, factor: jax.Array) -> Any:
 
 
 def _divided(sums: Tree, factor: jax.Array, dtypes: Sequence[Any]) -> Tree:
-    """Returns the means that sums amount to."""
     divisor = jnp.where(factor == 0, 1, factor)
     leaves, structure = jax.tree.flatten(sums)
     means = [
@@ -171,7 +167,6 @@ def _has_rows(leaf: Any) -> bool:
 
 
 def _rows(leaves: Sequence[Any]) -> int:
-    """Returns how many rows the arguments have."""
     sizes = {leaf.shape[0] for leaf in leaves if _has_rows(leaf)}
     if len(sizes) != 1:
         raise ValueError(

@@ -45,7 +45,6 @@ class Recording:
         self._entered = contextlib.ExitStack()
 
     def start(self) -> None:
-        """Starts to record."""
         outer = stack.overlay()
         trace = RecordingTrace(self._record, self._read)
         place = stack.tape_trace_key() if outer is None or outer.is_eager else None
@@ -64,7 +63,6 @@ class Recording:
         replica_writes.propagate_writes(written)
 
     def forget(self) -> None:
-        """Forgets what was recorded so far."""
         self.steps.clear()
 
     def gradients(
@@ -77,9 +75,10 @@ class Recording:
             targets: Arrays that came out of operations.
             sources: For each source the arrays that stand for it.
         """
-        for array in (x for group in sources for x in group):
+        flat = [x for group in sources for x in group]
+        for array in flat:
             _require_known(array)
-        arrays = {id(x): x for group in sources for x in group if _has_gradient(x)}
+        arrays = {id(x): x for x in flat if jnp.issubdtype(x.dtype, jnp.inexact)}
         kept, reached = self._between(set(arrays), targets)
         # A source that was computed from others passes theirs on, and a change of its
         # own, which is 0.
@@ -207,7 +206,3 @@ def added_up(gradients: Mapping[int, Any], numbers: Iterable[int]) -> Any:
     """Returns the sum of the gradients with these numbers; None if there are none."""
     found = [gradients[n] for n in dict.fromkeys(numbers) if n in gradients]
     return functools.reduce(operator.add, found) if found else None
-
-
-def _has_gradient(value: Any) -> bool:
-    return bool(jnp.issubdtype(value.dtype, jnp.inexact))

@@ -284,7 +284,6 @@ class _Uses:
             values.append(value)
 
     def detach(self, value: Any) -> Any:
-        """Returns `value`, detached from how it was computed."""
         return source_p.bind(value)
 
     def is_known(self, value: Any) -> bool:

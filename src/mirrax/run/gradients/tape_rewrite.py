@@ -15,7 +15,6 @@ import jax.numpy as jnp
 
 from mirrax._jax.jaxprs import (
     ClosedJaxpr,
-    Jaxpr,
     JaxprEqn,
     Primitive,
     Values,
@@ -58,7 +57,7 @@ def differentiate(
     closed: ClosedJaxpr, axis_env: Sequence[tuple[str, int]]
 ) -> ClosedJaxpr:
     """Returns the program with every wanted gradient replaced by a derivative."""
-    if not _has_tape(closed.jaxpr):
+    if not any(eqn.primitive in _TAPE for eqn in all_equations(closed.jaxpr)):
         return closed
 
     def program(*inputs: Any) -> list[Any]:
@@ -67,10 +66,6 @@ def differentiate(
         return [read(values, atom) for atom in closed.jaxpr.outvars]
 
     return jax.make_jaxpr(program, axis_env=list(axis_env))(*stand_ins(closed.jaxpr))
-
-
-def _has_tape(jaxpr: Jaxpr) -> bool:
-    return any(eqn.primitive in _TAPE for eqn in all_equations(jaxpr))
 
 
 class _Program:
@@ -88,7 +83,6 @@ class _Program:
         return differentiate(inner, self._axis_env)
 
     def before(self, eqn: JaxprEqn) -> Sequence[JaxprEqn]:
-        """Returns the equations that come before one of them."""
         return self._eqns[: self._positions[id(eqn)]]
 
 

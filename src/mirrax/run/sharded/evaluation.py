@@ -84,7 +84,6 @@ class _Evaluation:
     """The values of a program while it is computed.
 
     Args:
-        plan: How to compute it.
         whole: The values that are known whole.
         parts: The values of which this replica's part is known.
     """
@@ -99,7 +98,6 @@ class _Evaluation:
         self._summands: dict[Any, Any] = {}
 
     def outputs(self) -> list[Any]:
-        """Computes the program."""
         jaxpr = self._plan.closed.jaxpr
         for number, equation in enumerate(jaxpr.eqns):
             self._step(number, equation)

@@ -77,7 +77,6 @@ class Plan:
         parts: What is needed as parts.
 
     Args:
-        closed: The program.
         is_cut: Which inputs are given as parts, or can be.
         varying: Which inputs vary between replicas.
         is_part: Which outputs are needed as parts.
@@ -111,7 +110,6 @@ class Plan:
         self.whole, self.parts, self.modes = self._needs()
 
     def layout(self, atom: Any) -> ShardLayout:
-        """Returns how values of this shape are cut."""
         layout = ShardLayout.of(kind_of(atom)[0], self._num_replicas)
         assert layout is not None
         return layout
@@ -135,12 +133,7 @@ class Plan:
         return [isinstance(atom, Var) and atom in found for atom, _ in self._outputs]
 
     def report(self, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        """Logs what is gathered for an update, and what is computed whole.
-
-        Args:
-            inputs: The names of the inputs.
-            outputs: The names of the outputs.
-        """
+        """Logs what is gathered for an update, and what is computed whole."""
         atoms = [*self._jaxpr.invars, *self._jaxpr.outvars]
         names = zip(atoms, [*inputs, *outputs], strict=True)
         gathered, operations = self._gathered_for_updates()

@@ -100,12 +100,8 @@ def _outputs(
 
 
 def _of_block(
-    eqn: JaxprEqn,
-    inputs: list[_Digest],
-    numbers: Iterator[int],
-    depth: int,
+    eqn: JaxprEqn, inputs: list[_Digest], numbers: Iterator[int], depth: int
 ) -> list[_Digest]:
-    """Returns the digests of the outputs of a loop or branch."""
     texts, params, programs = [describe_params(eqn)], eqn.params, programs_of_block(eqn)
     if eqn.primitive.name == "cond":
         rows = [_outputs(each, inputs[1:], numbers, depth + 1) for each in programs]

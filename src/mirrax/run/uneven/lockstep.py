@@ -49,8 +49,6 @@ class Lockstep:
     """One program per replica, ready to run.
 
     Args:
-        traces: What each replica does.
-        cuts: The same in pieces.
         varying: Which results differ between replicas.
         failures: What callbacks raise; None if there are none.
     """
@@ -95,7 +93,6 @@ class Lockstep:
         return self._wrap_results(columns[count:])
 
     def _run(self, inputs: Sequence[Sequence[Any]]) -> list[list[Any]]:
-        """Returns what each replica computes with its program from its inputs."""
         replicas = [
             steps_of(program, own, device)
             for program, own, device in zip(
@@ -142,7 +139,6 @@ class Lockstep:
             )
 
     def _combine(self, asked: Sequence[tuple[Segment, list[Any]]]) -> list[list[Any]]:
-        """Returns the outputs of collectives on each replica."""
         segment, _ = asked[0]
         inputs = zip(*(given for _, given in asked), strict=True)
         joined = [join_parts(parts, self.topology) for parts in inputs]
@@ -160,7 +156,6 @@ class Lockstep:
     def _inputs(
         self, arrays: Sequence[Sequence[Any]], held: Sequence[jax.Array]
     ) -> list[list[Any]]:
-        """Returns the arguments and the parts of variables of each replica."""
         devices = self.topology.local_devices
         parts_of_held = [
             _parts(variable, array, len(devices))
@@ -175,7 +170,6 @@ class Lockstep:
         ]
 
     def _wrap_results(self, columns: Sequence[tuple[Any, ...]]) -> Tree:
-        """Returns what the user gets."""
         results = [
             PerReplica(self._on_devices(parts))
             if varies
@@ -209,7 +203,7 @@ def _parts(variable: Variable, array: jax.Array, count: int) -> Sequence[jax.Arr
     """Returns what each local replica reads of a variable with this array."""
     is_sharded = variable.layout is not None
     if isinstance(variable, SyncOnReadVariable) or is_sharded:
-        return variable.copies().values  # type: ignore[attr-defined, no-any-return]
+        return variable.copies().values  # type: ignore[attr-defined]
     # A Keras variable of no strategy is mirrored once a step has written it.
     if isinstance(variable, DistributedVariable) or len(array.devices()) > 1:
         return shards(array)

@@ -91,8 +91,7 @@ def _steps_of_scan(
 
 @jax.jit
 def _item(array: jax.Array, index: int) -> jax.Array:
-    item: jax.Array = lax.dynamic_index_in_dim(array, index, keepdims=False)
-    return item
+    return lax.dynamic_index_in_dim(array, index, keepdims=False)
 
 
 @jax.jit

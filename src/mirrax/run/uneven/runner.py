@@ -117,8 +117,11 @@ def _build(
         # The eager engine says what differs, and gathers unequal parts.
         return _EAGER
     leaves = trees.leaves((call.args, call.kwargs))
-    is_varying = given[0].of_inputs([_is_varying(leaf) for leaf in leaves])
-    varying = find_varying_outputs(traces[0], is_varying)
+    is_varying = [
+        isinstance(leaf, PerReplica) and not isinstance(leaf.layout, Replicated)
+        for leaf in leaves
+    ]
+    varying = find_varying_outputs(traces[0], given[0].of_inputs(is_varying))
     differing = differing_columns(digests)
     varying = list(map(operator.or_, varying, differing))
     refuse_varying_writes(traces[0].writes, varying)
@@ -129,7 +132,3 @@ def _build(
         tuple(varying[len(traces[0].writes) :]),
         failures if has_callbacks(traces[0].jaxpr) else None,
     )
-
-
-def _is_varying(leaf: Any) -> bool:
-    return isinstance(leaf, PerReplica) and not isinstance(leaf.layout, Replicated)

@@ -42,7 +42,6 @@ class Segment:
 
     Args:
         run: The compiled piece; None if it is empty.
-        inputs: What it needs.
         outputs: What it computes that is needed later.
         joint_eqns: What all replicas do together after it: collectives; or one
             loop or branch with collectives inside.
@@ -83,7 +82,6 @@ class Cut:
 
     @property
     def collectives(self) -> list[str]:
-        """What the replicas must agree on."""
         return [segment.collectives for segment in self.segments]
 
 
@@ -128,9 +126,7 @@ def programs_of_block(eqn: JaxprEqn) -> tuple[ClosedJaxpr, ...]:
     raise NotTraceable
 
 
-def _group(
-    eqns: Sequence[JaxprEqn],
-) -> list[tuple[list[JaxprEqn], list[JaxprEqn]]]:
+def _group(eqns: Sequence[JaxprEqn]) -> list[tuple[list[JaxprEqn], list[JaxprEqn]]]:
     """Returns runs of work, each with what all replicas do together after it.
 
     Collectives that do not wait for each other are grouped.
@@ -193,8 +189,6 @@ def _segment(
 
 
 def _exchange(eqns: tuple[JaxprEqn, ...], topology: Topology) -> Any:
-    """Returns collectives as a program over all replicas."""
-
     def body(*values: jax.Array) -> list[jax.Array]:
         given = iter(values)
         outputs: list[jax.Array] = []

@@ -140,8 +140,7 @@ class Loop:
         self._set_state(filled(start, tensors))
         goes_on = True if self._extra_test is None else truth(self._extra_test())
         if is_traced(goes_on):
-            advanced: list[Any] = mirrax.cond(goes_on, run, lambda: list(tensors))
-            return advanced
+            return mirrax.cond(goes_on, run, lambda: list(tensors))
         return run() if goes_on else list(tensors)
 
     def _ended(self, start: Sequence[Value]) -> list[Any]:

@@ -121,8 +121,7 @@ def _factory_code(function: types.FunctionType) -> types.CodeType:
     )
     namespace: dict[str, Any] = {}
     exec(code, namespace)
-    made: types.CodeType = namespace["outer"]().__code__
-    return made
+    return namespace["outer"]().__code__
 
 
 class _Simplified(ast.NodeTransformer):

@@ -157,7 +157,7 @@ def make_csv_dataset(
         features = collections.OrderedDict(zip(chosen, columns, strict=True))
         return features if label_name is None else (features, features.pop(label_name))
 
-    return batches.map(named).prefetch(prefetch_buffer_size or 1)  # type: ignore[no-any-return]
+    return batches.map(named).prefetch(prefetch_buffer_size or 1)
 
 
 def _numbers_of(selected: Any, names: list[str]) -> list[int]:

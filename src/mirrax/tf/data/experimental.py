@@ -107,7 +107,7 @@ def make_batched_features_dataset(
         found = parse_example(record[-1], features)
         return found if label_key is None else (found, found.pop(label_key))
 
-    return batches.map(parsed, parser_num_threads).prefetch(prefetch_buffer_size or 1)  # type: ignore[no-any-return]
+    return batches.map(parsed, parser_num_threads).prefetch(prefetch_buffer_size or 1)
 
 
 class TFRecordWriter:

@@ -53,5 +53,4 @@ def _first(spec: Any) -> mirrax.TensorSpec:
     """Returns the spec of the first replica."""
     if isinstance(spec, mirrax.TensorSpec):
         return spec
-    first: mirrax.TensorSpec = spec.parts[0]
-    return first
+    return spec.parts[0]

@@ -66,8 +66,7 @@ class DeprecatedMethods:
         return self.distribute_datasets_from_function(dataset_fn, options)
 
     def unwrap(self: Any, value: Any) -> tuple[Any, ...]:
-        results: tuple[Any, ...] = self.experimental_local_results(value)
-        return results
+        return self.experimental_local_results(value)
 
     def group(self: Any, value: Any, name: str | None = None) -> Any:
         results = self.unwrap(value)
@@ -77,7 +76,7 @@ class DeprecatedMethods:
         self: Any, colocate_with_variable: Any
     ) -> contextlib.AbstractContextManager[None]:
         require_scope(self)
-        return self.extended.colocate_vars_with(colocate_with_variable)  # type: ignore[no-any-return]
+        return self.extended.colocate_vars_with(colocate_with_variable)
 
     def configure(self: Any, session_config: Any = None, *_: Any, **__: Any) -> None:
         """Applies a configuration; to join a cluster, use a multi-worker strategy."""

@@ -108,8 +108,8 @@ class BoundFunction(functools.partial[Any]):
 
     def traced_calls(self) -> list[tuple[Any, dict[str, Any]]]:
         """Returns the arguments that the method was traced with."""
-        return self.func.traced_calls(*self.args)  # type: ignore[attr-defined,no-any-return]
+        return self.func.traced_calls(*self.args)  # type: ignore[attr-defined]
 
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
         """Returns the method for arguments of these shapes and dtypes."""
-        return self.func.get_concrete_function(*self.args, *args, **kwargs)  # type: ignore[attr-defined,no-any-return]
+        return self.func.get_concrete_function(*self.args, *args, **kwargs)  # type: ignore[attr-defined]

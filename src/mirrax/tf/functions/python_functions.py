@@ -132,8 +132,7 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
 
 def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
     """Returns `f`, rematerialized for its gradient."""
-    saved: Callable[..., Any] = jax.checkpoint(f)
-    return saved
+    return jax.checkpoint(f)
 
 
 def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:

@@ -139,7 +139,7 @@ def _tensorflow_step(model: Any, kind: str) -> Step | None:
     try:
         inspect.signature(step).bind("state", "data")
     except TypeError:
-        return step  # type: ignore[no-any-return]
+        return step
     is_own = getattr(type(model), f"{kind}_step").__module__.startswith("keras.")
     if is_own and _holds_variables(model):
         return functools.partial(_DEFAULTS[kind], model)

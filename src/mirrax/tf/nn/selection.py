@@ -11,12 +11,7 @@ from mirrax.tf.dtypes import canonical, int32
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import tensor
 
-__all__ = [
-    "depth_to_space",
-    "embedding_lookup",
-    "space_to_depth",
-    "top_k",
-]
+__all__ = ["depth_to_space", "embedding_lookup", "space_to_depth", "top_k"]
 
 
 class TopK(NamedTuple):

@@ -33,10 +33,7 @@ def log_uniform_candidate_sampler(
     """Draws small classes more often: for classes sorted by decreasing frequency."""
     ranks = jnp.arange(range_max, dtype=float32)
     shares = jnp.log((ranks + 2) / (ranks + 1)) / jnp.log(range_max + 1.0)
-    drawn: Candidates = _draw(
-        next_key(seed), tensor(true_classes), shares, num_sampled, unique
-    )
-    return drawn
+    return _draw(next_key(seed), tensor(true_classes), shares, num_sampled, unique)
 
 
 def uniform_candidate_sampler(
@@ -50,10 +47,7 @@ def uniform_candidate_sampler(
 ) -> Candidates:
     """Draws all classes equally often."""
     shares = jnp.full(range_max, 1 / range_max, float32)
-    drawn: Candidates = _draw(
-        next_key(seed), tensor(true_classes), shares, num_sampled, unique
-    )
-    return drawn
+    return _draw(next_key(seed), tensor(true_classes), shares, num_sampled, unique)
 
 
 @functools.partial(jax.jit, static_argnames=("count", "unique"))

@@ -78,7 +78,7 @@ def _functions_of(obj: Any) -> Iterator[tuple[str, Any]]:
 def _traced_calls(fn: Any) -> list[Any]:
     if fn.input_signature is not None:
         return [(fn.input_signature, {})]
-    return fn.traced_calls()  # type: ignore[no-any-return]
+    return fn.traced_calls()
 
 
 class _Array:

@@ -34,7 +34,7 @@ class IndexedSlices:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return self.values.dtype  # type: ignore[no-any-return]
+        return self.values.dtype
 
     @property
     def shape(self) -> TensorShape:

@@ -56,7 +56,7 @@ class TensorArray:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return self._dtype  # type: ignore[no-any-return]
+        return self._dtype
 
     @property
     def dynamic_size(self) -> bool:

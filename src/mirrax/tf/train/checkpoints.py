@@ -220,11 +220,7 @@ class CheckpointManager(train.CheckpointManager):
                 "`max_to_keep`, or a second manager in another directory."
             )
         super().__init__(
-            checkpoint,
-            directory,
-            max_to_keep,
-            checkpoint_name,
-            init_fn=init_fn,
+            checkpoint, directory, max_to_keep, checkpoint_name, init_fn=init_fn
         )
         if checkpoint_interval is not None and step_counter is None:
             raise ValueError(

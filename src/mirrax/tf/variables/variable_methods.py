@@ -16,11 +16,7 @@ from mirrax.tf.tensors.indexed_slices import IndexedSlices
 from mirrax.tf.tensors.indexing import gather, gather_nd, keys_of
 from mirrax.tf.tensors.tensor import dtype_of_numbers, tensor
 from mirrax.tf.tensors.tensor_shape import TensorShape
-from mirrax.tf.variables.variable_reads import (
-    VariableSlice,
-    VariableValue,
-    refuse_sum,
-)
+from mirrax.tf.variables.variable_reads import VariableSlice, VariableValue, refuse_sum
 
 _COMBINING = (mirrax.VariableAggregation.SUM, mirrax.VariableAggregation.MEAN)
 

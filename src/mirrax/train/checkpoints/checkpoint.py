@@ -161,11 +161,7 @@ class Checkpoint:
         return str(path)
 
     def write_numbered(
-        self,
-        prefix: Path,
-        number: int,
-        asynchronous: bool,
-        then: Then | None = None,
+        self, prefix: Path, number: int, asynchronous: bool, then: Then | None = None
     ) -> str:
         """Writes `<prefix>-<number>` and sets `save_counter`, unless that fails.
 

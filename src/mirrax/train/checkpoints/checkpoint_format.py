@@ -23,11 +23,7 @@ from typing import Any
 import google_crc32c
 import numpy as np
 
-from mirrax.errors import (
-    CheckpointDamagedError,
-    CheckpointWriteError,
-    NotFoundError,
-)
+from mirrax.errors import CheckpointDamagedError, CheckpointWriteError, NotFoundError
 from mirrax.train.checkpoints import array_file
 from mirrax.train.checkpoints.folder_lock import locked
 
@@ -46,7 +42,6 @@ class CheckpointData:
     """The contents of a checkpoint.
 
     Args:
-        arrays: Arrays by name.
         plain: JSON values by name.
         aliases: Other names for them: alias -> name.
         order: A number that no other save has; 0 for what is not saved yet.
@@ -63,7 +58,6 @@ def write(path: pathlib.Path, saved: CheckpointData, order: int) -> None:
 
     Args:
         path: A directory that `check_replaceable` accepts.
-        saved: The contents.
         order: A number that is higher than those of all earlier checkpoints.
     """
     file = _arrays_file(path, order)
@@ -98,8 +92,7 @@ def read(path: pathlib.Path) -> CheckpointData:
 
 def read_plain(path: pathlib.Path) -> Mapping[str, Any]:
     """Reads the JSON values of a checkpoint."""
-    plain: Mapping[str, Any] = _read_manifest(path)["plain"]
-    return plain
+    return _read_manifest(path)["plain"]
 
 
 def is_complete(path: pathlib.Path) -> bool:

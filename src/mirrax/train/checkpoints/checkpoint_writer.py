@@ -29,8 +29,6 @@ class Writer:
         """Starts writing a checkpoint; raises at once if the path is not usable.
 
         Args:
-            path: Where to write it.
-            saved: The contents.
             then: Called in the thread once the checkpoint is complete.
         """
         self.wait()

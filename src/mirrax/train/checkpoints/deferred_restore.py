@@ -28,7 +28,6 @@ class DeferredRestore:
 
     Args:
         objects: The objects in the checkpoint, by name; may change.
-        values: The saved values, by name.
         aliases: Other names of saved values: alias -> name.
         saved: The names of all saved values, also of those that were restored.
         partial: Whether a model built later may have variables that were not saved.
@@ -52,12 +51,10 @@ class DeferredRestore:
         self._watch(None)
 
     def unclaimed(self) -> list[str]:
-        """Returns the names of saved values without an object yet."""
         self.give()
         return sorted(self._values)
 
     def held(self) -> set[str]:
-        """Returns the names of the objects' values."""
         self.give()
         return {name for name, _ in all_entries(self._objects)} - {COUNTER}
 

@@ -20,7 +20,6 @@ def locked(folder: pathlib.Path, seconds: float, make: bool = False) -> Iterator
     Yields whether it could: not all file systems have locks.
 
     Args:
-        folder: A checkpoint.
         seconds: How long to wait for others before it raises TimeoutError.
         make: Whether to make the folder, also if others remove it meanwhile.
     """

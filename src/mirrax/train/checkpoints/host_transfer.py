@@ -64,7 +64,6 @@ def assign(variable: Variable, value: Any) -> None:
     """Assigns the combined value of a variable; a SUM is divided among replicas.
 
     Args:
-        variable: The variable.
         value: An array of its shape and dtype, equal on all workers.
     """
     is_sum = variable.aggregation is VariableAggregation.SUM
@@ -85,7 +84,6 @@ def assign(variable: Variable, value: Any) -> None:
 
 
 def _placed_for(variable: Variable, value: np.ndarray[Any, Any]) -> jax.Array:
-    """Returns a copy of `value` where the variable stores its own."""
     if isinstance(variable, MirroredVariable) and not variable.topology.is_single:
         topology = variable.topology
         parts = [copied(value, device) for device in topology.local_devices]

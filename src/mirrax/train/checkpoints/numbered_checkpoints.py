@@ -27,12 +27,7 @@ def latest_checkpoint(directory: str | os.PathLike[str]) -> str | None:
 
 
 def numbered(directory: pathlib.Path, name: str | None = None) -> list[pathlib.Path]:
-    """Returns the complete checkpoints in a directory, in the order of saving.
-
-    Args:
-        directory: The directory.
-        name: The part before the number; None for any.
-    """
+    """Returns the complete checkpoints in a directory, in the order of saving."""
     found = [*filter(checkpoint_format.is_complete, _find_numbered(directory, name))]
     reference = directory / _REFERENCE
     if not found and reference.is_file():

@@ -13,12 +13,12 @@ import numpy as np
 from mirrax.errors import CheckpointMismatchError, CheckpointObjectError
 from mirrax.train.checkpoints.saved_values import (
     Entry,
-    ForeignEntry,
     HasPosition,
-    LeafEntry,
-    PositionEntry,
     Rebuild,
-    VariableEntry,
+    entry_of_foreign,
+    entry_of_iterator,
+    entry_of_leaf,
+    entry_of_variable,
 )
 from mirrax.values.array_like import is_array
 from mirrax.variables import foreign_libraries
@@ -68,11 +68,9 @@ def is_stateful(value: Any) -> bool:
 def all_entries(
     objects: dict[str, Any], only: str | None = None
 ) -> Iterator[tuple[str, Entry]]:
-    """Yields the entries of all objects in a checkpoint, or of one.
+    """Yields the entries of all objects in a checkpoint, or of the object `only`.
 
-    Args:
-        objects: The objects by name; those that cannot be changed are replaced here.
-        only: The name of the object; None for all.
+    Objects that cannot be changed are replaced in `objects`.
     """
     foreign_libraries.connected()
     for name, value in list(objects.items()):
@@ -134,7 +132,7 @@ def move_iterators(
 
     try:
         for name, entry in entries.items():
-            if isinstance(entry, PositionEntry) and name in values:
+            if entry.is_position and name in values:
                 before.append((entry, entry.get()))
                 entry.set(values[name])
     except BaseException:
@@ -149,7 +147,7 @@ def set_values(entries: Mapping[str, Entry], values: dict[str, Any]) -> None:
     for name, entry in entries.items():
         if name in values:
             value = values.pop(name)
-            if not isinstance(entry, PositionEntry):
+            if not entry.is_position:
                 rebuilds[entry.set(value)] = None
     for rebuild in rebuilds:
         if rebuild is not None:
@@ -171,8 +169,6 @@ def require_match(
 
     Args:
         path: The checkpoint; None for one that was read before.
-        entries: The entries of the objects, by name.
-        values: The saved values.
         partial: Whether objects may have values that were not saved.
     """
     differences = []
@@ -202,8 +198,6 @@ def _walk(
     Follows objects into their contents, but not again into those that hold them.
 
     Args:
-        name: The name of `value`.
-        value: Any object.
         replace: Called with a new object if `value` cannot be changed in place.
         holders: The ids of the objects on the way to `value`.
     """
@@ -233,14 +227,14 @@ def _walk(
 
 def _entries_of(name: str, leaf: Any, set_leaf: SetLeaf) -> Iterator[tuple[str, Entry]]:
     if isinstance(leaf, Variable):
-        yield name, VariableEntry(leaf)
+        yield name, entry_of_variable(leaf)
     elif (kept := foreign_libraries.saved_arrays_of(leaf)) is not None:
         for inner, held in kept.items():
-            yield _join(name, inner), ForeignEntry(held)
+            yield _join(name, inner), entry_of_foreign(held)
     elif isinstance(leaf, HasPosition):
-        yield name, PositionEntry(leaf)
+        yield name, entry_of_iterator(leaf)
     elif _is_plain(leaf):
-        yield name, LeafEntry(leaf, set_leaf)
+        yield name, entry_of_leaf(leaf, set_leaf)
 
 
 def _object_error(name: str, what: str) -> CheckpointObjectError:

@@ -23,9 +23,7 @@ def agreed_parts(leaves: Sequence[Any], topology: Topology) -> list[Any]:
 
 
 def agreed_arguments(
-    leaves: Sequence[Any],
-    topology: Topology,
-    is_donated: Sequence[bool],
+    leaves: Sequence[Any], topology: Topology, is_donated: Sequence[bool]
 ) -> list[Any]:
     """Returns the arguments of `run`, compared between workers.
 
@@ -108,7 +106,6 @@ def with_local_inputs(
     Variables must be the same on all workers.
 
     Args:
-        run: A program of four lists, as `program_jit` makes it.
         compares_arguments: Whether arguments must be the same, too.
     """
 

@@ -45,11 +45,7 @@ class Optimizer(abc.ABC):
         return self.name
 
     def minimize(
-        self,
-        loss: Any,
-        global_step: Any = None,
-        var_list: Any = None,
-        **_: Any,
+        self, loss: Any, global_step: Any = None, var_list: Any = None, **_: Any
     ) -> None:
         """Computes the gradients of `loss()` and applies them."""
         self.apply_gradients(self.compute_gradients(loss, var_list), global_step)

@@ -54,10 +54,7 @@ class MultiStepContext(steps.MultiStepContext):
 
     @override
     def set_last_step_output(
-        self,
-        name: str,
-        output: Any,
-        aggregation: Any = mirrax.VariableAggregation.NONE,
+        self, name: str, output: Any, aggregation: Any = mirrax.VariableAggregation.NONE
     ) -> None:
         """Stores `output`, reduced if `aggregation` is given."""
         is_kept = aggregation is mirrax.VariableAggregation.NONE
