@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import pathlib
+import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,8 @@ def replace_file(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any
     """
     call = inspect.signature(original).bind(*args, **kwargs)
     path: Any = call.arguments.get("filepath")
+    if call.arguments.get("zipped") is False:
+        _remove_assets(pathlib.Path(path))
     if not _is_one_file(original.__name__, path, call.arguments):
         return original(*args, **kwargs)
     partial = pathlib.Path(path).with_name(f".partial-{pathlib.Path(path).name}")
@@ -33,6 +36,12 @@ def replace_file(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any
     finally:
         partial.unlink(missing_ok=True)
     return result
+
+
+def _remove_assets(path: pathlib.Path) -> None:
+    """Lets Keras save to a directory again: it refuses one with assets."""
+    if (path / "config.json").exists() and (path / "model.weights.h5").exists():
+        shutil.rmtree(path / "assets", ignore_errors=True)
 
 
 def _is_one_file(function: str, path: Any, given: dict[str, Any]) -> bool:
