@@ -36,6 +36,9 @@ class HostTensor(np.ndarray[Any, Any]):
         kind = "string" if self.dtype.kind in "OSU" else self.dtype.name
         return f"tf.Tensor({np.array(self)!s}, shape={self.shape}, dtype={kind})"
 
+    def __format__(self, spec: str) -> str:
+        return format(np.array(self)[()], spec)
+
     @property
     def device(self) -> str:  # type: ignore[override]
         return "/job:localhost/replica:0/task:0/device:CPU:0"
