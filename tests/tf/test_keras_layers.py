@@ -49,6 +49,7 @@ def test_string_lookup_adapts_to_some_steps():
     [
         ("one_hot", [[0, 1, 0], [0, 1, 0], [1, 0, 0]]),
         ("multi_hot", [1, 1, 0]),
+        ("binary", [1, 1, 0]),
         ("count", [1, 2, 0]),
     ],
 )

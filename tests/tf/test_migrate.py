@@ -83,7 +83,6 @@ def test_imports_are_rewritten(statement, replacement):
         ("tf.float32.max", "differs", "np.finfo"),
         ("tf.keras.backend.gradients", "missing", "GradientTape"),
         ("tf.keras.backend.learning_phase", "missing", "training"),
-        ("tf.keras.optimizers.legacy.Adam", "missing", "needs TensorFlow"),
         ("tf.keras.losses.Reduction.NONE", "ok", ""),
         ("tf.keras.layers.Dense", "ok", ""),
         ("tf.keras.losses.mean_squared_error", "ok", ""),
@@ -173,32 +172,20 @@ from tensorflow.keras.callbacks import (
     ModelCheckpoint,
 )
 
-metric.reset_states()
-model.optimizer.lr.assign(0.1)
-model.save("model")
-model.save_weights(f"{folder}/weights")
 model.fit_generator(data)
 optimizer = tf.keras.optimizers.SGD(lr=0.1)
-saver = tf.keras.callbacks.ModelCheckpoint(filepath="best", save_best_only=True)
+layer.add_weight("w")
 callback.lr = 1
-model.save(path)
-model.save("model.keras")
 """
 
 NEW = """
 import mirrax.tf as tf
 from mirrax.tf.keras.callbacks import ModelCheckpoint
 
-metric.reset_state()
-model.optimizer.learning_rate.assign(0.1)
-model.save("model.keras")
-model.save_weights(f"{folder}/weights.weights.h5")
 model.fit(data)
 optimizer = tf.keras.optimizers.SGD(learning_rate=0.1)
-saver = tf.keras.callbacks.ModelCheckpoint(filepath="best.keras", save_best_only=True)
+layer.add_weight(name="w")
 callback.lr = 1
-model.save(path)
-model.save("model.keras")
 """
 
 
@@ -208,15 +195,11 @@ def test_changes_of_keras_3_are_reported(tmp_path, capsys):
     assert main([str(path), "--problems"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[1:3] for line in lines[:-1]] == [
-        ["change", ".reset_states:"],
-        ["change", ".lr:"],
-        ["change", "'model':"],
-        ["change", "f'{folder}/weights':"],
         ["change", ".fit_generator:"],
         ["change", "lr=:"],
-        ["change", "'best':"],
+        ["change", "add_weight('w'):"],
     ]
-    assert lines[-1].endswith("7 changes for Keras 3.")
+    assert lines[-1].endswith("3 changes for Keras 3.")
 
 
 def test_mechanical_changes_are_written(tmp_path, capsys):
@@ -225,7 +208,7 @@ def test_mechanical_changes_are_written(tmp_path, capsys):
     assert main([str(path), "--write"]) == 0
     assert path.read_text() == NEW
     assert (tmp_path / "train.py.orig").read_text() == OLD
-    assert "9 edits; the original is" in capsys.readouterr().out
+    assert "5 edits; the original is" in capsys.readouterr().out
 
 
 def test_changes_that_need_thought_remain(tmp_path):
@@ -290,7 +273,6 @@ class Mine(layers.Layer):
             "dynamic_size=True",
             "its size",
         ),
-        ("model.save('m.keras', save_format='tf')", "save_format=", "leave it out"),
         ("loss = optimizer.get_scaled_loss(loss)", ".get_scaled_loss", "scale_loss"),
     ],
 )

@@ -49,7 +49,7 @@ def check_same_objects(
                 "All workers must save the same objects under the same name. Received: "
                 f"worker {workers.worker_index} saves '{own['path']}' with "
                 f"{own['names']}, worker {index} saves '{other['path']}' with "
-                f"{other['names']}."
+                f"{other['names']}. Use one name; the directories may differ."
             )
     directory = answers[0]["directory"]
     if directory != own["directory"]:

@@ -195,6 +195,32 @@ def test_weights_of_classes_and_rows_are_the_same():
     assert_same(*results)
 
 
+class FailingLayer(keras.layers.Dense):
+    """A layer that fails while its second model is saved."""
+
+    fails = False
+
+    def save_own_variables(self, store):
+        if self.fails:
+            raise OSError("No space left on device")
+        super().save_own_variables(store)
+
+
+@pytest.mark.parametrize("name", ["save", "save_weights"])
+def test_interrupted_save_leaves_the_former_file(name, tmp_path):
+    model = keras.Sequential([keras.Input((2,)), FailingLayer(1)])
+    path = tmp_path / {"save": "m.keras", "save_weights": "m.weights.h5"}[name]
+    getattr(model, name)(path)
+    former = model.get_weights()
+    model.set_weights([w + 1 for w in former])
+    model.layers[0].fails = True
+    with pytest.raises(OSError, match="No space"):
+        getattr(model, name)(path)
+    assert list(tmp_path.iterdir()) == [path]
+    model.load_weights(path)
+    np.testing.assert_array_equal(model.get_weights()[0], former[0])
+
+
 def test_saved_model_is_loaded_into_the_scope(trained, tmp_path):
     strategy, model, x, _ = trained
     model.save(tmp_path / "model.keras")

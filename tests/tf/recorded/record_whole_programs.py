@@ -2,7 +2,8 @@
 
 Those in `whole_programs/` run in one process, `worker_programs/` on two workers.
 
-Needs TensorFlow 2.21 in an environment of its own, and writes whole_programs.json:
+Needs TensorFlow 2.21 and tf_keras in an environment of their own, and writes
+whole_programs.json:
 
     python tests/tf/recorded/record_whole_programs.py
 
@@ -22,7 +23,9 @@ RESULTS = HERE / "whole_programs.json"
 PROGRAMS = sorted((HERE / "whole_programs").glob("*.py"))
 WORKER_PROGRAMS = sorted((HERE / "worker_programs").glob("*.py"))
 # `fit` of Keras 3 fails on several workers of TensorFlow; one gives the same losses.
-NUM_WORKERS = {"custom_loop": 2, "keras_job": 1}
+# That of Keras 2 (the package tf_keras) works.
+NUM_WORKERS = {"custom_loop": 2, "keras_2_job": 2, "keras_job": 1}
+LEGACY_KERAS = {"keras_2_job": {"TF_USE_LEGACY_KERAS": "1"}}
 PORT = 23450
 
 
@@ -50,7 +53,8 @@ def record_workers(path):
         for index in range(count):
             task = {"type": "worker", "index": index}
             config = json.dumps({"cluster": cluster, "task": task})
-            environment = os.environ | ({"TF_CONFIG": config} if count > 1 else {})
+            environment = os.environ | LEGACY_KERAS.get(path.stem, {})
+            environment |= {"TF_CONFIG": config} if count > 1 else {}
             command = [sys.executable, str(path), "--folder", folder]
             workers.append(
                 subprocess.Popen(

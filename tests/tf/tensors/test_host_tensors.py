@@ -126,6 +126,7 @@ def test_strings_print_as_in_tensorflow():
     one = tf.constant("a")
     assert repr(one) == "<tf.Tensor: shape=(), dtype=string, numpy=b'a'>"
     assert str(one) == "tf.Tensor(b'a', shape=(), dtype=string)"
+    assert f"{one} {tf.constant(['a', 'b'])}" == "b'a' [b'a' b'b']"
     two = tf.constant(["a", "b"])
     expected = "array([b'a', b'b'], dtype=object)"
     assert repr(two) == f"<tf.Tensor: shape=(2,), dtype=string, numpy={expected}>"

@@ -36,6 +36,7 @@ from mirrax.integrations.keras.input import (
     prefetch_batches,
     shard_batch,
 )
+from mirrax.integrations.keras.saved_files import replace_file
 from mirrax.integrations.keras.variable_hooks import adopt
 from mirrax.train.export import collect_export, write_export
 
@@ -278,7 +279,7 @@ def _save(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> An
 
     def write() -> Any:
         with _without_scope():
-            return original(model, *args, **kw)
+            return replace_file(original, model, *args, **kw)
 
     if strategy is None:
         return write()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import operator
+import sys
 import types
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -25,7 +27,22 @@ def tensorflow_namespace() -> Any:
 
 def replace(part: str, names: Mapping[str, Any]) -> None:
     """Sets names in a module of `tf.keras`."""
-    vars(getattr(tensorflow_namespace(), part)).update(names)
+    vars(_part(part)).update(names)
+
+
+def add_module(name: str, names: Mapping[str, Any]) -> None:
+    """Adds a module with these names to `tf.keras`."""
+    space = tensorflow_namespace()
+    module = types.ModuleType(f"{space.__name__}.{name}")
+    public = {key: value for key, value in names.items() if not key.startswith("__")}
+    vars(module).update(public, __path__=[])
+    parent, _, child = name.rpartition(".")
+    setattr(_part(parent), child, module)
+    sys.modules[module.__name__] = module
+
+
+def _part(name: str) -> Any:
+    return operator.attrgetter(name)(tensorflow_namespace())
 
 
 def add_names_of_keras(part: str) -> None:

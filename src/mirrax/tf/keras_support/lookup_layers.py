@@ -54,7 +54,7 @@ class StringLookup:
         name: str = "string_lookup",
         **_: Any,
     ) -> None:
-        if output_mode not in ("int", "one_hot", "multi_hot", "count"):
+        if output_mode not in ("int", "one_hot", "multi_hot", "binary", "count"):
             raise NotImplementedError(
                 "The output of a lookup is 'int', 'one_hot', 'multi_hot' or "
                 f"'count'. Received: output_mode={output_mode!r}. Weight the counts."
@@ -65,7 +65,8 @@ class StringLookup:
         self._special = [*self._mask, *[oov_token] * num_oov_indices]
         self._oov_token = oov_token
         self._invert = invert
-        self._output_mode = output_mode
+        # The name of release 2.3.
+        self._output_mode = "multi_hot" if output_mode == "binary" else output_mode
         if isinstance(vocabulary, str | pathlib.Path):
             vocabulary = pathlib.Path(vocabulary).read_text().splitlines()
         self.set_vocabulary(() if vocabulary is None else vocabulary)

@@ -12,6 +12,7 @@ from mirrax.tf.keras_support import (
     backend,
     file_datasets,
     internals,
+    keras_2,
     steps,
     text_models,
 )
@@ -62,6 +63,7 @@ def keras() -> Any:
     steps.install(module.Model)
     text_models.install(module.Sequential)
     backend.install(module)
+    keras_2.install(module)
     _install_layers()
     return internals.tensorflow_namespace()
 

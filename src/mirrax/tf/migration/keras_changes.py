@@ -14,14 +14,12 @@ _FILES = "its result is a dataset of TensorFlow; use `tf.data.Dataset.list_files
 NEEDS_TENSORFLOW: dict[str, str] = {
     "tf.keras.export": "`tf.saved_model.save`, or `model.save` to a `.keras` file",
     "tf.keras.layers.TFSMLayer": "`tf.keras.models.load_model` of a `.keras` file",
-    "tf.keras.optimizers.legacy": "the optimizer of the same name in `tf.keras`",
     "tf.keras.utils.FeatureSpace": f"other preprocessing: {_HOST}",
     "tf.keras.utils.audio_dataset_from_directory": f"other input: {_FILES}",
 }
 """Names that Keras on JAX has, but cannot use; `Use {value}.` is the advice."""
 
 _RENAMED_METHODS = {
-    "reset_states": "reset_state",
     "fit_generator": "fit",
     "evaluate_generator": "evaluate",
     "predict_generator": "predict",
@@ -39,8 +37,6 @@ _ABOUT_STRINGS = (
     "models on JAX take strings only at the beginning of a Sequential; call the layer "
     "in `Dataset.map`, and give the model its results"
 )
-_MODEL_SUFFIXES = (".keras", ".h5", ".hdf5")
-_WEIGHTS = ".weights.h5"
 
 
 def find_changes(tree: ast.Module) -> list[Finding]:
@@ -96,10 +92,6 @@ def _changes(node: ast.AST) -> Iterator[Finding]:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         yield from _of_method(node, node.func)
         yield from _of_optimizer(node, node.func)
-    elif isinstance(node, ast.Attribute) and node.attr == "lr":
-        owner = ast.unparse(node.value)
-        if "opt" in owner.rsplit(".", maxsplit=1)[-1].lower():
-            yield _renamed(node, "learning_rate")
 
 
 def _of_method(call: ast.Call, method: ast.Attribute) -> Iterator[Finding]:
@@ -110,24 +102,8 @@ def _of_method(call: ast.Call, method: ast.Attribute) -> Iterator[Finding]:
         yield Finding(
             call.lineno, CHANGE, f".{name}", f"write {_REMOVED_METHODS[name]}"
         )
-    elif name in ("save", "save_weights") and _names(call, "save_format"):
-        advice = "leave it out, and let the file name end in '.keras' or '.weights.h5'"
-        yield Finding(call.lineno, CHANGE, "save_format=", advice)
     elif name == "add_weight":
         yield from _of_weight(call)
-    elif name in ("save_weights", "load_weights"):
-        yield from _of_path(call, (_WEIGHTS, *_MODEL_SUFFIXES[1:]), _WEIGHTS)
-    elif name == "load_model" or (name == "save" and _is_model(method.value)):
-        yield from _of_path(call, _MODEL_SUFFIXES, ".keras")
-    elif name == "ModelCheckpoint":
-        only = [k.value for k in call.keywords if k.arg == "save_weights_only"]
-        is_weights = bool(only) and getattr(only[0], "value", False) is True
-        suffix = _WEIGHTS if is_weights else ".keras"
-        yield from _of_path(call, (suffix, ".h5"), suffix)
-
-
-def _names(call: ast.Call, argument: str) -> bool:
-    return any(keyword.arg == argument for keyword in call.keywords)
 
 
 def _of_weight(call: ast.Call) -> Iterator[Finding]:
@@ -141,36 +117,6 @@ def _of_weight(call: ast.Call) -> Iterator[Finding]:
         yield Finding(
             first.lineno, CHANGE, subject, "write `name=` before the name", edit
         )
-
-
-def _is_model(value: ast.expr) -> bool:
-    return "model" in ast.unparse(value).lower()
-
-
-def _of_path(
-    call: ast.Call, allowed: tuple[str, ...], suffix: str
-) -> Iterator[Finding]:
-    """Finds a written file name without an extension that Keras 3 accepts."""
-    named = [k.value for k in call.keywords if k.arg in ("filepath", "path")]
-    path = next(iter([*call.args[:1], *named]), None)
-    last = path.values[-1] if isinstance(path, ast.JoinedStr) and path.values else path
-    if not (isinstance(last, ast.Constant) and isinstance(last.value, str)):
-        return
-    if last.value.endswith(allowed):
-        return
-    assert path is not None
-    edit = None
-    if path.end_col_offset is not None and path.end_lineno == path.lineno:
-        # Before the quotation mark; a text of one line has a single one.
-        at = (path.end_lineno, path.end_col_offset - 1)
-        edit = Edit(at, at, suffix)
-    yield Finding(
-        path.lineno,
-        CHANGE,
-        ast.unparse(path),
-        f"Keras 3 wants a file name that ends in {suffix!r}",
-        edit,
-    )
 
 
 def _of_optimizer(call: ast.Call, function: ast.Attribute) -> Iterator[Finding]:

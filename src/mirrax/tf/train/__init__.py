@@ -10,13 +10,13 @@ from mirrax.tf.train.checkpoints import CheckpointManager as CheckpointManager
 from mirrax.tf.train.checkpoints import CheckpointOptions as CheckpointOptions
 from mirrax.tf.train.checkpoints import checkpoints_iterator as checkpoints_iterator
 from mirrax.tf.train.checkpoints import get_checkpoint_state as get_checkpoint_state
+from mirrax.tf.train.checkpoints import latest_checkpoint as latest_checkpoint
 from mirrax.tf.train.checkpoints import list_variables as list_variables
 from mirrax.tf.train.checkpoints import load_checkpoint as load_checkpoint
 from mirrax.tf.train.checkpoints import load_variable as load_variable
 from mirrax.tf.train.moving_average import (
     ExponentialMovingAverage as ExponentialMovingAverage,
 )
-from mirrax.train import latest_checkpoint as latest_checkpoint
 
 BytesList = example.BytesList
 Example = example.Example

@@ -13,6 +13,7 @@ import numpy as np
 
 from mirrax import train
 from mirrax.errors import NotFoundError
+from mirrax.tf.keras_support.keras_2 import latest_weights
 from mirrax.tf.tensors.host_tensors import host
 
 _SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
@@ -59,6 +60,12 @@ def _full_name(name: str) -> str:
 def _own_name(name: str) -> str:
     """Returns a name without the suffix that TensorFlow adds to it."""
     return name.removesuffix(_SUFFIX)
+
+
+def latest_checkpoint(checkpoint_dir: Any, latest_filename: Any = None) -> str | None:
+    """Returns the newest checkpoint in a directory, or what `save_weights` wrote."""
+    found = train.latest_checkpoint(checkpoint_dir)
+    return found or latest_weights(checkpoint_dir)
 
 
 def list_variables(ckpt_dir_or_file: Any) -> list[tuple[str, list[int]]]:

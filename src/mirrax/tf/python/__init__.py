@@ -1,0 +1,1 @@
+"""The part of `tensorflow.python`, private to TensorFlow, that programs use."""
