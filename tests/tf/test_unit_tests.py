@@ -27,7 +27,7 @@ class Comparisons(tf.test.TestCase):
         self.assertEqual(self.get_temp_dir(), self.get_temp_dir())
 
     def test_other_values_fail(self):
-        with self.assertRaisesRegex(AssertionError, r"Shape \(2,\) is not \(1,\)"):
+        with self.assertRaisesRegex(AssertionError, r"expected \(2,\), got \(1,\)"):
             self.assertAllEqual(tf.constant([1, 2]), [1])
         with self.assertRaisesRegex(AssertionError, r"a\['b'\]\[1\] differs"):
             self.assertAllClose({"b": [[1.0], [2.0, 1.0]]}, {"b": [[1.0], [2.0, 3.0]]})

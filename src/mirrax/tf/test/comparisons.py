@@ -106,4 +106,6 @@ def _computable(array: np.ndarray) -> np.ndarray:
 
 
 def _assert_same_shape(a: np.ndarray, b: np.ndarray, message: str) -> None:
-    assert a.shape == b.shape, f"Shape {a.shape} is not {b.shape}: {a}, {b}. {message}"
+    assert a.shape == b.shape, (
+        f"Shape mismatch: expected {a.shape}, got {b.shape}: {a}, {b}. {message}"
+    )
