@@ -8,7 +8,7 @@ from typing import Any
 
 _PARTS = re.compile(
     r"/(?:(job):([^/:]+)|(replica):(\d+)|(task):(\d+)"
-    r"|(device:\w+|[CGT]PU):(\d+|\*))",
+    r"|(device:\w+|[CGT]PU)(?::(\d+|\*))?)",
     re.IGNORECASE,
 )
 
@@ -43,7 +43,7 @@ class DeviceSpec:
             if kind is not None:
                 index = match.group(8)
                 found["device_type"] = kind.rpartition(":")[2]
-                found["device_index"] = None if index == "*" else int(index)
+                found["device_index"] = None if index in ("*", None) else int(index)
             elif job is not None:
                 found["job"] = job
             elif replica is not None:
