@@ -69,14 +69,12 @@ class GradientTape(mirrax.GradientTape):
     ) -> Any:
         """Returns the Jacobian of each row of a batch."""
         rows, others = target.shape[:1], source.shape[:1]
-        if rows != others or not rows:
+        if rows != others or min(target.ndim, source.ndim) < 2:
             raise ValueError(
-                "Need first dimension of target shape and source shape to match. "
-                f"Received: {tuple(target.shape)} and {tuple(source.shape)}."
+                "Target and source must have rank at least 2, and the same number of "
+                f"rows. Received: {tuple(target.shape)} and {tuple(source.shape)}."
             )
-        whole = self.jacobian(target, source, unconnected_gradients)
-        if whole is None:
-            return None
+        whole = self.jacobian(target, source, UnconnectedGradients.ZERO)
         # Each row depends only on its own row: the other blocks are zero.
         own = jnp.diagonal(whole, axis1=0, axis2=len(target.shape))
         return jnp.moveaxis(own, -1, 0)
