@@ -187,3 +187,15 @@ def v1_compute_grads_run(tf, np):
 
     r = s.run(f)
     return [w.numpy(), [x.numpy() for x in s.experimental_local_results(r)]]
+
+
+def half_precision(tf, np):
+    found = []
+    for name in ("Adam", "RMSProp", "Momentum", "GradientDescent"):
+        v = tf.Variable([1.0, 2.0], dtype=tf.float16)
+        arguments = {"Momentum": (0.125, 0.5)}.get(name, (0.125,))
+        optimizer = getattr(tf.compat.v1.train, f"{name}Optimizer")(*arguments)
+        for _ in range(2):
+            optimizer.apply_gradients([(tf.constant([0.5, 1.0], tf.float16), v)])
+        found.append(tf.cast(v, tf.float32))
+    return found

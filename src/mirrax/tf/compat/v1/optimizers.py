@@ -110,7 +110,8 @@ class Optimizer(abc.ABC):
         for gradient, variable in zip(gradients, variables, strict=True):
             given = tensor(gradient)
             value = tensor(variable)
-            variable.assign(self._change(variable, value, given, rate))
+            new = self._change(variable, value, given, rate.astype(value.dtype))
+            variable.assign(new.astype(value.dtype))
         if global_step is not None:
             global_step.assign_add(1)
 
@@ -141,13 +142,18 @@ class Optimizer(abc.ABC):
         self._observers.append(then)
 
     def _slot(
-        self, variable: Any, name: str, start: float = 0.0, shape: Any = None
+        self,
+        variable: Any,
+        name: str,
+        start: float = 0.0,
+        shape: Any = None,
+        dtype: Any = None,
     ) -> Any:
         slots = self._slots.setdefault(variable.ref(), {})
         if name not in slots:
             size = variable.shape if shape is None else shape
             slots[name] = make_variable(
-                lambda: jnp.full(size, start, variable.dtype),
+                lambda: jnp.full(size, start, dtype or variable.dtype),
                 trainable=False,
                 name=f"{self.name}/{name}",
             )
@@ -248,7 +254,8 @@ class AdamOptimizer(Optimizer):
     name: str = "Adam"
 
     def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
-        count = self._slot(variable, "step", shape=())
+        # 16 bits cannot count to more than 2048.
+        count = self._slot(variable, "step", shape=(), dtype=jnp.float32)
         step = tensor(count) + 1
         count.assign(step)
         mean = self._average(variable, "m", gradient, self.beta1)
