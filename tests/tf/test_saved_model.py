@@ -304,6 +304,17 @@ def test_concrete_functions_are_saved(path):
     assert tf.saved_model.load(path).double(tf.constant(3.0)).numpy() == 6
 
 
+def test_functions_of_a_checkpoint_are_saved(path):
+    exported = tf.train.Checkpoint(v=tf.Variable(3.0))
+    exported.f = tf.function(
+        lambda x: exported.v * x, input_signature=[tf.TensorSpec([], tf.float32)]
+    )
+    tf.saved_model.save(exported, path)
+    loaded = tf.saved_model.load(path)
+    assert loaded.f(tf.constant(2.0)).numpy() == 6
+    assert loaded.v.numpy() == 3
+
+
 def test_modules_that_hold_each_other_are_saved(path):
     parent, child = tf.Module(), tf.Module()
     parent.child, child.parent, child.v = child, parent, tf.Variable(2.0)

@@ -27,6 +27,27 @@ def test_checkpoints_take_a_root(tmp_path):
     assert other.numpy() == 1
 
 
+def test_the_attributes_of_a_root_are_saved_as_if_given_by_name(tmp_path):
+    root = tf.Module()
+    root.v, w = tf.Variable(1.0), tf.Variable(2.0)
+    path = tf.train.Checkpoint(root, w=w).save(str(tmp_path / "ckpt"))
+    other = tf.Module()
+    other.w, v = tf.Variable(0.0), tf.Variable(0.0)
+    tf.train.Checkpoint(other, v=v).restore(path).assert_consumed()
+    assert (v.numpy(), other.w.numpy()) == (1, 2)
+    assert tf.train.Checkpoint(root, v=root.v).save(str(tmp_path / "again"))
+    with pytest.raises(ValueError, match=r"root\.v already exists"):
+        tf.train.Checkpoint(root, v=v)
+
+
+def test_version_1_has_the_functions_of_checkpoints(tmp_path):
+    path = tf.train.Checkpoint(v=tf.Variable(1.0)).save(str(tmp_path / "ckpt"))
+    train = tf.compat.v1.train
+    assert train.checkpoint_exists(path)
+    assert not train.checkpoint_exists(str(tmp_path / "other"))
+    assert train.get_checkpoint_state(str(tmp_path)).model_checkpoint_path == path
+
+
 def test_managers_keep_the_newest(tmp_path):
     step = tf.Variable(0, dtype=tf.int32)
     manager = tf.train.CheckpointManager(

@@ -173,7 +173,7 @@ def _attributes(
     elif isinstance(obj, list | tuple):
         for index, value in enumerate(obj):
             yield from _attributes(value, f"{path}[{index}]", holders)
-    elif isinstance(obj, Module | LoadedObject) or not path:
+    elif isinstance(obj, Module | LoadedObject | train.Checkpoint) or not path:
         methods = {
             name: getattr(obj, name)
             for kind in reversed(type(obj).__mro__)
@@ -184,6 +184,9 @@ def _attributes(
         if isinstance(obj, LoadedModel):
             # Those are of all its parts, which have them as well.
             del own["variables"], own["signatures"]
+        if isinstance(obj, train.Checkpoint):
+            public = {name: fn for name, fn in own.items() if name[0] != "_"}
+            own = {**public, **obj.checkpoint_contents()}
         for name, value in own.items():
             yield from _attributes(value, f"{path}.{name}", holders)
 

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+import mirrax
 from mirrax import train
 from mirrax.errors import NotFoundError
+from mirrax.tf.functions.concrete_functions import ConcreteFunction
 from mirrax.tf.tensors.host_tensors import host
 
 _SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
@@ -88,6 +90,11 @@ def get_checkpoint_state(
         train.Checkpoint(), checkpoint_dir, checkpoint_name=name
     )
     return CheckpointState(newest, manager.checkpoints)
+
+
+def checkpoint_exists(checkpoint_prefix: Any) -> bool:
+    """Returns whether there is a checkpoint at a path; only in `tf.compat.v1.train`."""
+    return os.path.exists(checkpoint_prefix)
 
 
 def checkpoints_iterator(
@@ -169,12 +176,30 @@ class Checkpoint(train.Checkpoint):
     """`tf.train.Checkpoint`: unsaved objects keep their values, as in TensorFlow.
 
     Args:
-        root: An object saved under the name `root`.
+        root: An object whose attributes are saved as if they were given by name.
         kwargs: Other objects, by name.
     """
 
     def __init__(self, root: Any = None, **kwargs: Any) -> None:
-        super().__init__(**({} if root is None else {"root": root}), **kwargs)
+        if root is None:
+            super().__init__(**kwargs)
+            return
+        for name, value in kwargs.items():
+            if getattr(root, name, value) is not value:
+                raise ValueError(
+                    f"root.{name} already exists. Received: root={root!r} and "
+                    f"{name}={value!r}. Save it under another name."
+                )
+        # What is in an object without a name has only its own name.
+        own = {n: value for n, value in kwargs.items() if not hasattr(root, n)}
+        super().__init__(**{"": root}, **own)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, mirrax.Function | ConcreteFunction):
+            # No part of a checkpoint, but of what `tf.saved_model.save` saves.
+            object.__setattr__(self, name, value)
+        else:
+            super().__setattr__(name, value)
 
     @property
     def save_counter(self) -> Any:  # type: ignore[override]
@@ -212,6 +237,7 @@ class CheckpointManager(train.CheckpointManager):
         step_counter: Any = None,
         checkpoint_interval: int | None = None,
         init_fn: Any = None,
+        last_checkpoint_step: int | None = None,
     ) -> None:
         if keep_checkpoint_every_n_hours is not None:
             raise NotImplementedError(
@@ -234,7 +260,7 @@ class CheckpointManager(train.CheckpointManager):
             )
         self._step_counter = step_counter
         self._checkpoint_interval = checkpoint_interval
-        self._last_step: int | None = None
+        self._last_step = last_checkpoint_step
 
     @property
     def checkpoint_interval(self) -> int | None:
