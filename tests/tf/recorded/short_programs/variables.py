@@ -274,3 +274,22 @@ def names_of_modules(tf, np):
 
 def module_with_a_wrong_name(tf, np):
     tf.Module(name="$layer")
+
+
+def written_in_an_init_scope(tf, np):
+    made, other = [], tf.Variable(1.0)
+
+    @tf.function
+    def inner(x):
+        if not made:
+            made.append(tf.Variable(3.0))
+            with tf.init_scope():
+                made[0].assign(10.0)
+                other.assign_add(1.0)
+        return made[0] + other + x
+
+    outer = tf.function(lambda x: inner(x))
+    results = [outer(tf.constant(1.0))]
+    made[0].assign(20.0)
+    other.assign(30.0)
+    return *results, outer(tf.constant(1.0)), made[0].numpy(), other.numpy()

@@ -55,15 +55,14 @@ class Optimizer(abc.ABC):
         self.apply_gradients(self.compute_gradients(loss, var_list), global_step)
 
     def compute_gradients(self, loss: Any, var_list: Any = None, **_: Any) -> list[Any]:
-        """Returns pairs of a gradient and its variable.
+        """Returns pairs of a gradient and its variable; by default of all trainable.
 
         Inside `run` the loss is the mean over replicas, as in TensorFlow 1.
         """
-        if not callable(loss) or var_list is None:
+        if not callable(loss):
             raise RuntimeError(
-                "`loss` must be a function without arguments, and `var_list` must be "
-                "given, because there are no graphs. Received: "
-                f"loss={loss!r}, var_list={var_list!r}. Use `tf.GradientTape` and "
+                "`loss` must be a function without arguments, because there are no "
+                f"graphs. Received: {loss!r}. Use `tf.GradientTape` and "
                 "`apply_gradients` for a loss that is a tensor."
             )
         variables = jax.tree.leaves(
@@ -73,6 +72,8 @@ class Optimizer(abc.ABC):
         with GradientTape() as tape:
             tape.watch(variables)
             value = loss()
+        if var_list is None:
+            variables = list(tape.watched_variables())
         return list(zip(tape.gradient(value, variables), variables, strict=True))
 
     def apply_gradients(
