@@ -348,3 +348,17 @@ def test_checkpoints_are_yielded_as_they_appear(tmp_path):
     paths = tf.train.checkpoints_iterator(tmp_path, timeout=0, timeout_fn=save_twice)
     assert list(paths) == [first, *later[:2]]
     assert not list(tf.train.checkpoints_iterator(tmp_path / "none", timeout=0))
+
+
+def test_callbacks_are_called_after_a_save(tmp_path):
+    calls = []
+    options = tf.train.CheckpointOptions(
+        experimental_write_callbacks=[calls.append, lambda: calls.append("saved")]
+    )
+    checkpoint = tf.train.Checkpoint(v=tf.Variable(1.0))
+    first = checkpoint.save(str(tmp_path / "one"), options)
+    manager = tf.train.CheckpointManager(checkpoint, str(tmp_path), 2)
+    second = manager.save(options=options)
+    assert calls == [first, "saved", second, "saved"]
+    with pytest.raises(AssertionError, match="takes the path"):
+        tf.train.CheckpointOptions(experimental_write_callbacks=[lambda a, b: None])

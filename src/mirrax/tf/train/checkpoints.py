@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import os
 import time
@@ -146,7 +147,7 @@ def load_checkpoint(ckpt_dir_or_file: Any) -> CheckpointReader:
 
 @dataclasses.dataclass
 class CheckpointOptions:
-    """`tf.train.CheckpointOptions`: only `enable_async` has an effect.
+    """`tf.train.CheckpointOptions`: `enable_async`, and callbacks after a save.
 
     Devices and shards do not matter, because one worker writes everything from its
     host.
@@ -160,11 +161,10 @@ class CheckpointOptions:
     experimental_sharding_callback: Any = None
 
     def __post_init__(self) -> None:
-        if self.experimental_write_callbacks:
-            raise NotImplementedError(
-                "Callbacks after a save are not called. Received: "
-                f"experimental_write_callbacks={self.experimental_write_callbacks!r}. "
-                "Call them after `save`."
+        for callback in self.experimental_write_callbacks or ():
+            assert len(inspect.signature(callback).parameters) <= 1, (
+                "A callback after a save takes the path of the checkpoint, or nothing. "
+                f"Received: {callback!r}."
             )
 
     @property
@@ -207,12 +207,16 @@ class Checkpoint(train.Checkpoint):
         return host(np.int64(super().__getattr__("save_counter")))
 
     def save(self, file_prefix: Any, options: Any = None) -> str:
-        return super().save(file_prefix, _is_async(options))
+        path = super().save(file_prefix, _is_async(options))
+        _call_back(self, path, options)
+        return path
 
     def write(  # type: ignore[override]
         self, file_prefix: Any, options: Any = None, asynchronous: bool = False
     ) -> str:
-        return super().write(file_prefix, asynchronous or _is_async(options))
+        path = super().write(file_prefix, asynchronous or _is_async(options))
+        _call_back(self, path, options)
+        return path
 
     def restore(self, save_path: Any, options: Any = None) -> train.LoadStatus:
         return super().restore(save_path, partial=True)
@@ -285,7 +289,9 @@ class CheckpointManager(train.CheckpointManager):
             if is_early or step == last:
                 return None
             self._last_step = step
-        return super().save(checkpoint_number, check_interval=False)
+        path = super().save(checkpoint_number, check_interval=False)
+        _call_back(self.checkpoint, path, options)
+        return path
 
     def restore_or_initialize(self) -> str | None:
         """Restores the newest readable checkpoint; returns its path.
@@ -296,6 +302,15 @@ class CheckpointManager(train.CheckpointManager):
         if path is not None and self._checkpoint_interval is not None:
             self._last_step = int(self._step_counter)
         return path
+
+
+def _call_back(checkpoint: train.Checkpoint, path: Any, options: Any) -> None:
+    """Calls the callbacks of the options once the checkpoint is complete."""
+    callbacks = getattr(options, "experimental_write_callbacks", None) or ()
+    if callbacks:
+        checkpoint.wait()
+    for callback in callbacks:
+        callback(*[path][: len(inspect.signature(callback).parameters)])
 
 
 def _is_async(options: Any) -> bool:
