@@ -302,6 +302,26 @@ def test_concrete_functions_are_saved(path):
     module.double = double.get_concrete_function(tf.TensorSpec([], tf.float32))
     tf.saved_model.save(module, path)
     assert tf.saved_model.load(path).double(tf.constant(3.0)).numpy() == 6
+    assert tf.saved_model.load(path).double(x=tf.constant(3.0)).numpy() == 6
+
+
+def test_functions_are_saved_for_what_a_concrete_function_was_made_for(path):
+    module = Linear()
+    module.power = tf.function(lambda x, n: x**n)
+    module.power.get_concrete_function(tf.TensorSpec([], tf.float32), 3)
+    module.__call__.get_concrete_function(tf.TensorSpec([None, 2], tf.float32))
+    tf.saved_model.save(module, path)
+    loaded = tf.saved_model.load(path)
+    assert loaded.power(tf.constant(2.0), 3).numpy() == 8
+    np.testing.assert_array_equal(loaded(tf.constant(X[:1])), X[:1] @ [[1], [2]] + 1)
+
+
+def test_a_saved_attribute_may_be_called_variables(path):
+    checkpoint = tf.train.Checkpoint(variables=[tf.Variable(1.0)], v=tf.Variable(2.0))
+    tf.saved_model.save(checkpoint, path)
+    loaded = tf.saved_model.load(path)
+    assert [v.numpy() for v in loaded.variables] == [1]
+    assert len(loaded.trainable_variables) == 2
 
 
 def test_functions_of_a_checkpoint_are_saved(path):

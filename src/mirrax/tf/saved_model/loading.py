@@ -61,10 +61,10 @@ class LoadedObject:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         saved = vars(self).get(CALL)
         if saved is None:
+            names = sorted(name for name in vars(self) if name[0] != "_")
             raise TypeError(
                 "This object was saved without `__call__`. Received: a call. There "
-                f"are: {sorted(vars(self))}. Decorate `__call__` with `@tf.function` "
-                "before saving."
+                f"are: {names}. Decorate `__call__` with `@tf.function` before saving."
             )
         if not isinstance(saved, Traces) and kwargs.pop("training", None):
             raise NotImplementedError(
@@ -82,12 +82,17 @@ class LoadedModel(LoadedObject):
     """
 
     def __init__(self, variables: tuple[Variable, ...]) -> None:
-        self.variables = variables
+        self._variables = variables
         self.signatures: dict[str, Signature] = {}
 
     @property
+    def variables(self) -> Any:
+        # An attribute of this name may have been saved.
+        return vars(self).get("variables", self._variables)
+
+    @property
     def trainable_variables(self) -> tuple[Variable, ...]:
-        return tuple(v for v in self.variables if v.trainable)
+        return tuple(v for v in self._variables if v.trainable)
 
 
 class Signature:

@@ -183,7 +183,7 @@ def _attributes(
         own = {**methods, **vars(obj)}
         if isinstance(obj, LoadedModel):
             # Those are of all its parts, which have them as well.
-            del own["variables"], own["signatures"]
+            del own["_variables"], own["signatures"]
         if isinstance(obj, train.Checkpoint):
             public = {name: fn for name, fn in own.items() if name[0] != "_"}
             own = {**public, **obj.checkpoint_contents()}
