@@ -36,6 +36,10 @@ def test_the_attributes_of_a_root_are_saved_as_if_given_by_name(tmp_path):
     tf.train.Checkpoint(other, v=v).restore(path).assert_consumed()
     assert (v.numpy(), other.w.numpy()) == (1, 2)
     assert tf.train.Checkpoint(root, v=root.v).save(str(tmp_path / "again"))
+    late = tf.Module()
+    tf.train.Checkpoint(late).restore(path)
+    late.w = tf.Variable(0.0)
+    assert late.w.numpy() == 2
     with pytest.raises(ValueError, match=r"root\.v already exists"):
         tf.train.Checkpoint(root, v=v)
 
