@@ -241,7 +241,7 @@ def test_the_aggregation_of_version_1_leaves_that_of_mirrax_alone():
 
 def test_version_1_has_the_names_that_stayed():
     assert tf.compat.v1.reduce_sum is tf.reduce_sum
-    assert tf.compat.v1.zeros_initializer is tf.zeros_initializer
+    assert tf.compat.v1.random_shuffle is tf.random.shuffle
     with pytest.raises(AttributeError, match="arguments of a function"):
         tf.compat.v1.placeholder  # noqa: B018
     with pytest.raises(AttributeError, match=r"no `tf.compat.v1.no_such_thing`"):

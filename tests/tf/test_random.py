@@ -140,6 +140,35 @@ def test_initializers_draw_from_the_seed():
     assert all(np.std(values.numpy()) > 0.3 for values in made)
 
 
+def test_initializers_can_be_made_from_their_arguments():
+    made = tf.constant_initializer(3.0)
+    again = type(made).from_config(made.get_config())
+    np.testing.assert_array_equal(again([2]), [3, 3])
+    assert isinstance(tf.zeros_initializer(), tf.zeros_initializer)
+
+
+@pytest.mark.parametrize(
+    "name", ["random_normal", "truncated_normal", "variance_scaling", "glorot_uniform"]
+)
+def test_initializers_of_version_1_take_a_dtype_and_draw_anew(name):
+    initializers = tf.compat.v1.initializers
+    make = getattr(initializers, name)(dtype=tf.float16)
+    first, second = make([50, 50]), make([50, 50])
+    assert first.dtype == tf.float16
+    assert np.abs(np.asarray(first - second)).max() > 0
+    assert make([2], tf.float32).dtype == tf.float32
+    is_normal = name in ("random_normal", "truncated_normal")
+    assert (np.std(first) > 0.5) == is_normal
+
+
+def test_variables_of_version_1_take_the_class_of_an_initializer():
+    ones = tf.compat.v1.ones_initializer
+    made = tf.compat.v1.get_variable("v", [2], initializer=ones)
+    np.testing.assert_array_equal(made, [1, 1])
+    with pytest.raises(TypeError, match="unexpected keyword argument 'scale'"):
+        ones(scale=1.0)
+
+
 def test_candidates_are_drawn_by_rank():
     given = tf.constant([[0], [9]], tf.int64)
     sampled, expected, counts = tf.random.log_uniform_candidate_sampler(

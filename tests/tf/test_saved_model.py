@@ -272,6 +272,69 @@ def test_saving_twice_saves_the_same_functions(path):
     assert loaded.__dict__["__call__"].input_signature[0].shape == (3, 2)
 
 
+def test_a_loaded_model_is_saved_again(path):
+    module = Linear()
+    module(tf.constant(X)), module(tf.constant(X[:2]))
+    module.power = tf.function(lambda x, n=2: x**n)
+    module.power(tf.constant(3.0))
+    tf.saved_model.save(module, path, signatures=module.count)
+    loaded = tf.saved_model.load(path)
+    loaded.w.assign([[3.0], [4.0]])
+    tf.saved_model.save(loaded, path, signatures=loaded.signatures)
+    again = tf.saved_model.load(path)
+    np.testing.assert_array_equal(again(tf.constant(X)), X @ [[3.0], [4.0]] + 1)
+    np.testing.assert_array_equal(again(tf.constant(X[:2])), X[:2] @ [[3], [4]] + 1)
+    assert again.power(tf.constant(3.0)).numpy() == 9
+    assert [v.shape for v in again.variables] == [v.shape for v in loaded.variables]
+    served = again.signatures["serving_default"](n=tf.constant(2))
+    assert served["output_0"].numpy() == again.calls.numpy() == 2
+
+    # Also as a part of another module.
+    outer = tf.Module()
+    outer.inner = again
+    tf.saved_model.save(outer, path)
+    assert tf.saved_model.load(path).inner.count(tf.constant(1)).numpy() == 3
+
+
+def test_concrete_functions_are_saved(path):
+    module = tf.Module()
+    double = tf.function(lambda x: 2 * x)
+    module.double = double.get_concrete_function(tf.TensorSpec([], tf.float32))
+    tf.saved_model.save(module, path)
+    assert tf.saved_model.load(path).double(tf.constant(3.0)).numpy() == 6
+    assert tf.saved_model.load(path).double(x=tf.constant(3.0)).numpy() == 6
+
+
+def test_functions_are_saved_for_what_a_concrete_function_was_made_for(path):
+    module = Linear()
+    module.power = tf.function(lambda x, n: x**n)
+    module.power.get_concrete_function(tf.TensorSpec([], tf.float32), 3)
+    module.__call__.get_concrete_function(tf.TensorSpec([None, 2], tf.float32))
+    tf.saved_model.save(module, path)
+    loaded = tf.saved_model.load(path)
+    assert loaded.power(tf.constant(2.0), 3).numpy() == 8
+    np.testing.assert_array_equal(loaded(tf.constant(X[:1])), X[:1] @ [[1], [2]] + 1)
+
+
+def test_a_saved_attribute_may_be_called_variables(path):
+    checkpoint = tf.train.Checkpoint(variables=[tf.Variable(1.0)], v=tf.Variable(2.0))
+    tf.saved_model.save(checkpoint, path)
+    loaded = tf.saved_model.load(path)
+    assert [v.numpy() for v in loaded.variables] == [1]
+    assert len(loaded.trainable_variables) == 2
+
+
+def test_functions_of_a_checkpoint_are_saved(path):
+    exported = tf.train.Checkpoint(v=tf.Variable(3.0))
+    exported.f = tf.function(
+        lambda x: exported.v * x, input_signature=[tf.TensorSpec([], tf.float32)]
+    )
+    tf.saved_model.save(exported, path)
+    loaded = tf.saved_model.load(path)
+    assert loaded.f(tf.constant(2.0)).numpy() == 6
+    assert loaded.v.numpy() == 3
+
+
 def test_modules_that_hold_each_other_are_saved(path):
     parent, child = tf.Module(), tf.Module()
     parent.child, child.parent, child.v = child, parent, tf.Variable(2.0)

@@ -172,6 +172,7 @@ def test_device_names_are_read_and_written():
         "/job:worker/replica:0/task:1/device:GPU:2"
     )
     assert spec.replace(task=3).task == 3
+    assert tf.DeviceSpec.from_string("GPU").to_string() == "/device:GPU:*"
     with pytest.raises(ValueError, match="Received: '/nothing'"):
         tf.DeviceSpec.from_string("/nothing")
     with pytest.raises(ValueError, match="Received: '/nothing:1'"):

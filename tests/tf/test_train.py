@@ -27,6 +27,31 @@ def test_checkpoints_take_a_root(tmp_path):
     assert other.numpy() == 1
 
 
+def test_the_attributes_of_a_root_are_saved_as_if_given_by_name(tmp_path):
+    root = tf.Module()
+    root.v, w = tf.Variable(1.0), tf.Variable(2.0)
+    path = tf.train.Checkpoint(root, w=w).save(str(tmp_path / "ckpt"))
+    other = tf.Module()
+    other.w, v = tf.Variable(0.0), tf.Variable(0.0)
+    tf.train.Checkpoint(other, v=v).restore(path).assert_consumed()
+    assert (v.numpy(), other.w.numpy()) == (1, 2)
+    assert tf.train.Checkpoint(root, v=root.v).save(str(tmp_path / "again"))
+    late = tf.Module()
+    tf.train.Checkpoint(late).restore(path)
+    late.w = tf.Variable(0.0)
+    assert late.w.numpy() == 2
+    with pytest.raises(ValueError, match=r"root\.v already exists"):
+        tf.train.Checkpoint(root, v=v)
+
+
+def test_version_1_has_the_functions_of_checkpoints(tmp_path):
+    path = tf.train.Checkpoint(v=tf.Variable(1.0)).save(str(tmp_path / "ckpt"))
+    train = tf.compat.v1.train
+    assert train.checkpoint_exists(path)
+    assert not train.checkpoint_exists(str(tmp_path / "other"))
+    assert train.get_checkpoint_state(str(tmp_path)).model_checkpoint_path == path
+
+
 def test_managers_keep_the_newest(tmp_path):
     step = tf.Variable(0, dtype=tf.int32)
     manager = tf.train.CheckpointManager(
@@ -327,3 +352,17 @@ def test_checkpoints_are_yielded_as_they_appear(tmp_path):
     paths = tf.train.checkpoints_iterator(tmp_path, timeout=0, timeout_fn=save_twice)
     assert list(paths) == [first, *later[:2]]
     assert not list(tf.train.checkpoints_iterator(tmp_path / "none", timeout=0))
+
+
+def test_callbacks_are_called_after_a_save(tmp_path):
+    calls = []
+    options = tf.train.CheckpointOptions(
+        experimental_write_callbacks=[calls.append, lambda: calls.append("saved")]
+    )
+    checkpoint = tf.train.Checkpoint(v=tf.Variable(1.0))
+    first = checkpoint.save(str(tmp_path / "one"), options)
+    manager = tf.train.CheckpointManager(checkpoint, str(tmp_path), 2)
+    second = manager.save(options=options)
+    assert calls == [first, "saved", second, "saved"]
+    with pytest.raises(AssertionError, match="takes the path"):
+        tf.train.CheckpointOptions(experimental_write_callbacks=[lambda a, b: None])

@@ -46,6 +46,7 @@ def fitted_arguments(
             raise TypeError(f"{name}: {error}") from None
         args, kwargs = bound.args, bound.kwargs
     first = int(is_method)
+    args = _with_defaults(fn, args, first + len(specs))
     if len(args) - first != len(specs):
         raise TypeError(
             f"{name} takes {len(specs)} argument(s), as its `input_signature` says. "
@@ -53,6 +54,17 @@ def fitted_arguments(
         )
     own = [_fitted(spec, arg) for spec, arg in zip(specs, args[first:], strict=True)]
     return (*args[:first], *own), kwargs
+
+
+def _with_defaults(
+    fn: Callable[..., Any], args: Sequence[Any], count: int
+) -> Sequence[Any]:
+    """Returns `count` arguments, if the missing ones have defaults."""
+    if len(args) >= count:
+        return args
+    missing = list(inspect.signature(fn).parameters.values())[len(args) : count]
+    has_all = all(p.default is not inspect.Parameter.empty for p in missing)
+    return (*args, *(p.default for p in missing)) if has_all else args
 
 
 def _fitted(spec: Any, arg: Any) -> Any:

@@ -153,6 +153,15 @@ class TraceOverlay(Overlay):
         return True
 
     @override
+    def write(self, variable: Variable, value: jax.Array) -> None:
+        if evaluates_constants() and not self.inside_replica:
+            # Now and once, not in each call of the program.
+            with stack.overlaid(None), evaluated():
+                variable.assign(value)
+        else:
+            super().write(variable, value)
+
+    @override
     def _find(self, variable: Variable) -> jax.Array:
         if evaluates_constants() and variable not in self.written:
             with stack.overlaid(None), evaluated():

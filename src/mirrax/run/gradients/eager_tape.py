@@ -146,7 +146,7 @@ def derivatives(value: Any, backward: Callable[[Any], Any]) -> Any:
     """Returns the gradient of a number, or those of each element of an array."""
     if not value.ndim:
         return backward(jnp.ones_like(value))
-    basis = jnp.eye(value.size, dtype=value.dtype).reshape(-1, *value.shape)
+    basis = jnp.eye(value.size, dtype=value.dtype).reshape(value.size, *value.shape)
     return jax.tree.map(
         lambda rows: rows.reshape(*value.shape, *rows.shape[1:]),
         jax.vmap(backward)(basis),

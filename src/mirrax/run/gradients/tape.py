@@ -115,10 +115,10 @@ class GradientTape:
         """Makes variables sources of gradients; every other value can be one anyway."""
         for leaf in foreign_libraries.flatten_sources(tensor)[0]:
             source = foreign_libraries.sources_of(leaf)
-            variables = set(source.variables if source else ())
+            variables = source.variables if source else ()
             if self._trace is not None and not self._from_start:
                 self._detach_values(v for v in variables if not self._uses.watches(v))
-            self._uses.watched |= variables
+            self._uses.watched |= dict.fromkeys(variables)
 
     def gradient(
         self,
@@ -168,14 +168,15 @@ class GradientTape:
     def reset(self) -> None:
         """Forgets what was recorded so far."""
         self._uses.values.clear()
+        self._uses.watched.clear()
         if self._recording is None:
             self._mark("start")
         else:
             self._recording.forget()
 
     def watched_variables(self) -> tuple[Variable, ...]:
-        """Returns the watched variables that were read while the tape recorded."""
-        return tuple(self._uses.values)
+        """Returns the variables given to `watch`, and those read that are watched."""
+        return tuple(self._uses.values | self._uses.watched)
 
     def _derivatives(
         self, weigh: _Weigh, targets: list[Any], sources: Tree, unconnected: Any
@@ -262,7 +263,7 @@ class _Uses:
     """The values of variables that a tape saw, in the order of their reads."""
 
     def __init__(self, watches_trainable: bool) -> None:
-        self.watched: set[Variable] = set()
+        self.watched: dict[Variable, None] = {}
         self.values: dict[Variable, list[Any]] = {}
         self.traces: Sequence[Any] = ()
         self._watches_trainable = watches_trainable

@@ -42,6 +42,12 @@ class ConcreteFunction:
             if isinstance(leaf, TensorSpec)
         ]
         self._names = _names_of(bound.arguments)
+        if len({*self._names}) == len(self._names):
+            kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+            names = [name for name in self._names if name.isidentifier()]
+            self.__signature__ = inspect.Signature(
+                [inspect.Parameter(name, kind) for name in names]
+            )
 
     @property
     def structured_input_signature(self) -> Any:

@@ -71,14 +71,12 @@ class GradientTape(mirrax.GradientTape):
     ) -> Any:
         """Returns the Jacobian of each row of a batch."""
         rows, others = target.shape[:1], source.shape[:1]
-        if rows != others or not rows:
+        if rows != others or min(target.ndim, source.ndim) < 2:
             raise ValueError(
-                "Need first dimension of target shape and source shape to match. "
-                f"Received: {tuple(target.shape)} and {tuple(source.shape)}."
+                "Target and source must have rank at least 2, and the same number of "
+                f"rows. Received: {tuple(target.shape)} and {tuple(source.shape)}."
             )
-        whole = self.jacobian(target, source, unconnected_gradients)
-        if whole is None:
-            return None
+        whole = self.jacobian(target, source, UnconnectedGradients.ZERO)
         # Each row depends only on its own row: the other blocks are zero.
         own = jnp.diagonal(whole, axis1=0, axis2=len(target.shape))
         return jnp.moveaxis(own, -1, 0)
@@ -201,12 +199,14 @@ class Function(mirrax.Function[..., Any]):
         leaves = nest.flatten(given)
         if not all(map(_is_plain_or_traced, leaves)):
             return
-        owner = weakref.ref(args[0]) if self.is_method else lambda: None
-        call = nest.map_structure(_described, given)
-        is_new = all(call != known for o, known in self._traced if o() is owner())
         # The sizes of a function that is being exported are symbols.
         sizes = {size for x in leaves for size in getattr(x, "shape", ())}
-        if is_new and all(isinstance(size, int) for size in sizes):
+        if all(isinstance(size, int) for size in sizes):
+            self._keep_call(args, nest.map_structure(_described, given))
+
+    def _keep_call(self, args: Any, call: Any) -> None:
+        owner = weakref.ref(args[0]) if self.is_method else lambda: None
+        if all(call != known for o, known in self._traced if o() is owner()):
             self._traced.append((owner, call))
 
     @override
@@ -254,7 +254,14 @@ class Function(mirrax.Function[..., Any]):
         num_bound = int(self.is_method)
         if self.input_signature is not None and len(args) + len(kwargs) == num_bound:
             args = (*args, *self.input_signature)
-        return ConcreteFunction(self, self.python_function, args, kwargs)
+        made = ConcreteFunction(self, self.python_function, args, kwargs)
+        call = nest.map_structure(_spec_of, (args[num_bound:], kwargs))
+        if self.input_signature is None and all(
+            map(_is_exportable, nest.flatten(call))
+        ):
+            # `tf.saved_model.save` saves what it is asked for, too.
+            self._keep_call(args, call)
+        return made
 
 
 def _is_plain_or_traced(leaf: Any) -> bool:
@@ -265,6 +272,17 @@ def _described(leaf: Any) -> Any:
     if isinstance(leaf, jax.core.Tracer):
         return mirrax.TensorSpec(leaf.shape, leaf.dtype)
     return leaf.value if isinstance(leaf, StaticNumber) else leaf
+
+
+def _spec_of(leaf: Any) -> Any:
+    has_shape = hasattr(leaf, "shape") and hasattr(leaf, "dtype")
+    return mirrax.TensorSpec(leaf.shape, leaf.dtype) if has_shape else leaf
+
+
+def _is_exportable(leaf: Any) -> bool:
+    if isinstance(leaf, mirrax.TensorSpec):
+        return leaf.shape is not None and leaf.dtype != object
+    return isinstance(leaf, bool | int | float | str | None)
 
 
 def _as_tensors(result: Any) -> Any:

@@ -134,7 +134,7 @@ REPLACEMENTS: dict[str, str] = {
     "tf.strings": "Python's `str` in the input pipeline (`Dataset.map`)",
     "tf.summary": "`tf.summary.scalar`, `histogram`, `text`, `image`, `audio`",
     "tf.sysconfig": "nothing: there is no library to link to",
-    "tf.test": "pytest, and `jax.devices()` for the available devices",
+    "tf.test": "`tf.test.TestCase`, `main` and `compute_gradient`, or pytest",
     "tf.tpu": "TPUStrategy: JAX starts the TPUs itself",
     "tf.train": "the same name in `tf.compat.v1.train`, or `tf.keras.optimizers`",
     "tf.train.Coordinator": "`threading.Event`",

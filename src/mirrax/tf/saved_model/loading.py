@@ -61,10 +61,10 @@ class LoadedObject:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         saved = vars(self).get(CALL)
         if saved is None:
+            names = sorted(name for name in vars(self) if name[0] != "_")
             raise TypeError(
                 "This object was saved without `__call__`. Received: a call. There "
-                f"are: {sorted(vars(self))}. Decorate `__call__` with `@tf.function` "
-                "before saving."
+                f"are: {names}. Decorate `__call__` with `@tf.function` before saving."
             )
         if not isinstance(saved, Traces) and kwargs.pop("training", None):
             raise NotImplementedError(
@@ -82,12 +82,17 @@ class LoadedModel(LoadedObject):
     """
 
     def __init__(self, variables: tuple[Variable, ...]) -> None:
-        self.variables = variables
+        self._variables = variables
         self.signatures: dict[str, Signature] = {}
 
     @property
+    def variables(self) -> Any:
+        # An attribute of this name may have been saved.
+        return vars(self).get("variables", self._variables)
+
+    @property
     def trainable_variables(self) -> tuple[Variable, ...]:
-        return tuple(v for v in self.variables if v.trainable)
+        return tuple(v for v in self._variables if v.trainable)
 
 
 class Signature:
@@ -99,7 +104,7 @@ class Signature:
     """
 
     def __init__(self, fn: Any, outputs: Any) -> None:
-        self._fn = fn
+        self.fn = fn
         self._specs = {
             spec.name or f"arg_{i}": spec
             for i, spec in enumerate(nest.flatten(fn.input_signature))
@@ -120,9 +125,7 @@ class Signature:
             )
         given |= kwargs
         leaves = [given[name] for name in self._specs]
-        return _named(
-            self._fn(*nest.pack_sequence_as(self._fn.input_signature, leaves))
-        )
+        return _named(self.fn(*nest.pack_sequence_as(self.fn.input_signature, leaves)))
 
 
 class Trace:
@@ -138,7 +141,8 @@ class Trace:
     def __init__(
         self, fn: Any, parameters: Any, args: Any, kwargs: dict[str, Any]
     ) -> None:
-        self._fn = fn
+        self.fn = fn
+        self.parameters = parameters
         self._signature = inspect.Signature(
             [
                 inspect.Parameter(
@@ -149,29 +153,29 @@ class Trace:
                 for name, kind, *default in parameters
             ]
         )
-        self._call = (args, kwargs)
+        self.call = (args, kwargs)
 
     @property
     def input_signature(self) -> Any:
-        specs = iter(nest.flatten(self._fn.input_signature))
-        return nest.map_structure(lambda x: next(specs) if x is ... else x, self._call)
+        specs = iter(nest.flatten(self.fn.input_signature))
+        return nest.map_structure(lambda x: next(specs) if x is ... else x, self.call)
 
     def fitted(self, args: Any, kwargs: dict[str, Any]) -> Any:
         """Returns the arrays of a call, or raises if it differs from this one."""
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        structure: Any = jax.tree.structure(self._call, is_leaf=lambda x: x is None)
-        fixed = structure.flatten_up_to(self._call)
+        structure: Any = jax.tree.structure(self.call, is_leaf=lambda x: x is None)
+        fixed = structure.flatten_up_to(self.call)
         given = structure.flatten_up_to((bound.args, bound.kwargs))
         pairs = list(zip(fixed, given, strict=True))
         for fixed, value in pairs:
             if fixed is not ... and not (type(value) is type(fixed) and value == fixed):
                 raise ValueError(f"It was traced for {fixed!r}. Received: {value!r}.")
         arrays = [value for fixed, value in pairs if fixed is ...]
-        return self._fn.fitted(arrays, {})
+        return self.fn.fitted(arrays, {})
 
     def __call__(self, *arrays: Any) -> Any:
-        return self._fn(*arrays)
+        return self.fn(*arrays)
 
 
 class Traces:
@@ -184,10 +188,10 @@ class Traces:
 
     def __init__(self, name: str, functions: list[Any]) -> None:
         self._name = name
-        self._functions = functions
+        self.functions = functions
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        for fn in self._functions:
+        for fn in self.functions:
             try:
                 fitted, _ = fn.fitted(args, kwargs)
             except (TypeError, ValueError) as error:
@@ -198,7 +202,7 @@ class Traces:
             "Could not find matching concrete function to call loaded from the "
             f"SavedModel. Received: {args} and {kwargs} for `{self._name}`. It was "
             "saved for "
-            f"{[fn.input_signature for fn in self._functions]}."
+            f"{[fn.input_signature for fn in self.functions]}."
         ) from reason
 
 

@@ -10,10 +10,18 @@ from typing import Any
 
 import jax.numpy as jnp
 
+import mirrax
 from mirrax import TensorSpec, Variable, train
 from mirrax.tf import nest
 from mirrax.tf.functions.concrete_functions import BoundFunction, ConcreteFunction
 from mirrax.tf.functions.function import Function
+from mirrax.tf.saved_model.loading import (
+    LoadedModel,
+    LoadedObject,
+    Signature,
+    Trace,
+    Traces,
+)
 from mirrax.tf.saved_model.options import (
     CALL,
     DEFAULT_SERVING_SIGNATURE_DEF_KEY,
@@ -22,6 +30,8 @@ from mirrax.tf.saved_model.options import (
 from mirrax.tf.variables.module import Module
 
 _logger = logging.getLogger(__name__)
+
+_SAVED = (Variable, mirrax.Function, BoundFunction, ConcreteFunction, Traces)
 
 
 def save(
@@ -63,16 +73,38 @@ def save(
 def _functions_of(obj: Any) -> Iterator[tuple[str, Any]]:
     """Yields the name, and a function with its signature, of what can be saved."""
     for path, value in _attributes(obj):
-        if not isinstance(value, Function | BoundFunction):
-            continue
-        for number, (args, kwargs) in enumerate(_traced_calls(value)):
-            name = f"{path}@{number}" if number else path
-            call = _literal_call(value, args, kwargs)
-            if call is None:
-                yield name, (value, args)
-            elif _is_literal(call):
-                concrete = value.get_concrete_function(*args, **kwargs)
-                yield f"{name} {call!r}", (concrete, concrete.named_inputs)
+        if isinstance(value, ConcreteFunction):
+            yield path, (value, value.named_inputs)
+        elif isinstance(value, Function | BoundFunction):
+            yield from _traced_functions(path, value)
+        elif isinstance(value, Traces | mirrax.Function):
+            yield from _loaded_functions(path, value)
+
+
+def _traced_functions(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    for number, (args, kwargs) in enumerate(_traced_calls(value)):
+        name = f"{path}@{number}" if number else path
+        call = _literal_call(value, args, kwargs)
+        if call is None:
+            yield name, (value, args)
+        elif _is_literal(call):
+            concrete = value.get_concrete_function(*args, **kwargs)
+            yield f"{name} {call!r}", (concrete, concrete.named_inputs)
+
+
+def _loaded_functions(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the programs of a function that was loaded, to save them again."""
+    programs = value.functions if isinstance(value, Traces) else [value]
+    for number, program in enumerate(programs):
+        name = f"{path}@{number}" if number else path
+        fn = program
+        if isinstance(program, Trace):
+            fn = program.fn
+            call = nest.map_structure(
+                lambda leaf: _Array() if leaf is ... else leaf, program.call
+            )
+            name = f"{name} {(program.parameters, *call)!r}"
+        yield name, (fn, fn.input_signature)
 
 
 def _traced_calls(fn: Any) -> list[Any]:
@@ -133,7 +165,7 @@ def _attributes(
     if any(obj is holder for holder in holders):
         return
     holders = (*holders, obj)
-    if isinstance(obj, Variable | Function | BoundFunction):
+    if isinstance(obj, _SAVED):
         yield path.removeprefix("."), obj
     elif isinstance(obj, Mapping):
         for key, value in obj.items():
@@ -141,14 +173,21 @@ def _attributes(
     elif isinstance(obj, list | tuple):
         for index, value in enumerate(obj):
             yield from _attributes(value, f"{path}[{index}]", holders)
-    elif isinstance(obj, Module) or not path:
+    elif isinstance(obj, Module | LoadedObject | train.Checkpoint) or not path:
         methods = {
             name: getattr(obj, name)
             for kind in reversed(type(obj).__mro__)
             for name, value in vars(kind).items()
             if isinstance(value, Function)
         }
-        for name, value in {**methods, **vars(obj)}.items():
+        own = {**methods, **vars(obj)}
+        if isinstance(obj, LoadedModel):
+            # Those are of all its parts, which have them as well.
+            del own["_variables"], own["signatures"]
+        if isinstance(obj, train.Checkpoint):
+            public = {name: fn for name, fn in own.items() if name[0] != "_"}
+            own = {**public, **obj.checkpoint_contents()}
+        for name, value in own.items():
             yield from _attributes(value, f"{path}.{name}", holders)
 
 
@@ -175,6 +214,8 @@ def _concrete(given: Any) -> Any:
     """Returns a signature as a function of arrays, and their specs."""
     if isinstance(given, Function | BoundFunction):
         given = given.get_concrete_function()
+    if isinstance(given, Signature):
+        return given.fn, given.fn.input_signature
     if not isinstance(given, ConcreteFunction):
         raise ValueError(
             "A signature is a concrete function, or a `tf.function` with an "

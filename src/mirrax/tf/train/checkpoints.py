@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import os
 import time
@@ -11,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+import mirrax
 from mirrax import train
 from mirrax.errors import NotFoundError
+from mirrax.tf.functions.concrete_functions import ConcreteFunction
 from mirrax.tf.keras_support.keras_2 import latest_weights
 from mirrax.tf.tensors.host_tensors import host
 
@@ -97,6 +100,11 @@ def get_checkpoint_state(
     return CheckpointState(newest, manager.checkpoints)
 
 
+def checkpoint_exists(checkpoint_prefix: Any) -> bool:
+    """Returns whether there is a checkpoint at a path; only in `tf.compat.v1.train`."""
+    return os.path.exists(checkpoint_prefix)
+
+
 def checkpoints_iterator(
     checkpoint_dir: Any,
     min_interval_secs: float = 0,
@@ -146,7 +154,7 @@ def load_checkpoint(ckpt_dir_or_file: Any) -> CheckpointReader:
 
 @dataclasses.dataclass
 class CheckpointOptions:
-    """`tf.train.CheckpointOptions`: only `enable_async` has an effect.
+    """`tf.train.CheckpointOptions`: `enable_async`, and callbacks after a save.
 
     Devices and shards do not matter, because one worker writes everything from its
     host.
@@ -160,11 +168,10 @@ class CheckpointOptions:
     experimental_sharding_callback: Any = None
 
     def __post_init__(self) -> None:
-        if self.experimental_write_callbacks:
-            raise NotImplementedError(
-                "Callbacks after a save are not called. Received: "
-                f"experimental_write_callbacks={self.experimental_write_callbacks!r}. "
-                "Call them after `save`."
+        for callback in self.experimental_write_callbacks or ():
+            assert len(inspect.signature(callback).parameters) <= 1, (
+                "A callback after a save takes the path of the checkpoint, or nothing. "
+                f"Received: {callback!r}."
             )
 
     @property
@@ -176,12 +183,30 @@ class Checkpoint(train.Checkpoint):
     """`tf.train.Checkpoint`: unsaved objects keep their values, as in TensorFlow.
 
     Args:
-        root: An object saved under the name `root`.
+        root: An object whose attributes are saved as if they were given by name.
         kwargs: Other objects, by name.
     """
 
     def __init__(self, root: Any = None, **kwargs: Any) -> None:
-        super().__init__(**({} if root is None else {"root": root}), **kwargs)
+        if root is None:
+            super().__init__(**kwargs)
+            return
+        for name, value in kwargs.items():
+            if getattr(root, name, value) is not value:
+                raise ValueError(
+                    f"root.{name} already exists. Received: root={root!r} and "
+                    f"{name}={value!r}. Save it under another name."
+                )
+        # What is in an object without a name has only its own name.
+        own = {n: value for n, value in kwargs.items() if not hasattr(root, n)}
+        super().__init__(**{"": root}, **own)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, mirrax.Function | ConcreteFunction):
+            # No part of a checkpoint, but of what `tf.saved_model.save` saves.
+            object.__setattr__(self, name, value)
+        else:
+            super().__setattr__(name, value)
 
     @property
     def save_counter(self) -> Any:  # type: ignore[override]
@@ -189,12 +214,16 @@ class Checkpoint(train.Checkpoint):
         return host(np.int64(super().__getattr__("save_counter")))
 
     def save(self, file_prefix: Any, options: Any = None) -> str:
-        return super().save(file_prefix, _is_async(options))
+        path = super().save(file_prefix, _is_async(options))
+        _call_back(self, path, options)
+        return path
 
     def write(  # type: ignore[override]
         self, file_prefix: Any, options: Any = None, asynchronous: bool = False
     ) -> str:
-        return super().write(file_prefix, asynchronous or _is_async(options))
+        path = super().write(file_prefix, asynchronous or _is_async(options))
+        _call_back(self, path, options)
+        return path
 
     def restore(self, save_path: Any, options: Any = None) -> train.LoadStatus:
         return super().restore(save_path, partial=True)
@@ -219,6 +248,7 @@ class CheckpointManager(train.CheckpointManager):
         step_counter: Any = None,
         checkpoint_interval: int | None = None,
         init_fn: Any = None,
+        last_checkpoint_step: int | None = None,
     ) -> None:
         if keep_checkpoint_every_n_hours is not None:
             raise NotImplementedError(
@@ -237,7 +267,7 @@ class CheckpointManager(train.CheckpointManager):
             )
         self._step_counter = step_counter
         self._checkpoint_interval = checkpoint_interval
-        self._last_step: int | None = None
+        self._last_step = last_checkpoint_step
 
     @property
     def checkpoint_interval(self) -> int | None:
@@ -262,7 +292,9 @@ class CheckpointManager(train.CheckpointManager):
             if is_early or step == last:
                 return None
             self._last_step = step
-        return super().save(checkpoint_number, check_interval=False)
+        path = super().save(checkpoint_number, check_interval=False)
+        _call_back(self.checkpoint, path, options)
+        return path
 
     def restore_or_initialize(self) -> str | None:
         """Restores the newest readable checkpoint; returns its path.
@@ -273,6 +305,15 @@ class CheckpointManager(train.CheckpointManager):
         if path is not None and self._checkpoint_interval is not None:
             self._last_step = int(self._step_counter)
         return path
+
+
+def _call_back(checkpoint: train.Checkpoint, path: Any, options: Any) -> None:
+    """Calls the callbacks of the options once the checkpoint is complete."""
+    callbacks = getattr(options, "experimental_write_callbacks", None) or ()
+    if callbacks:
+        checkpoint.wait()
+    for callback in callbacks:
+        callback(*[path][: len(inspect.signature(callback).parameters)])
 
 
 def _is_async(options: Any) -> bool:

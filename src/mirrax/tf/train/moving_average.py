@@ -66,6 +66,9 @@ class ExponentialMovingAverage:
         return f"{var.name.removesuffix(':0')}/{self._name}"
 
     def variables_to_restore(self, moving_avg_variables: Any = None) -> dict[str, Any]:
+        """Returns the variables by the names that their averages are saved under."""
+        if moving_avg_variables is not None:
+            return {self.average_name(var): var for var in moving_avg_variables}
         return {kept.name.removesuffix(":0"): kept for kept in self._averages.values()}
 
     def _current_decay(self) -> Any:

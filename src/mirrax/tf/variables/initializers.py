@@ -2,52 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import jax.numpy as jnp
 
 from mirrax.tf.dtypes import canonical, float32
-from mirrax.tf.exports import defined_after
 from mirrax.tf.random import stateful
 from mirrax.tf.tensors.tensor import sizes
 
-Initializer = Callable[..., Any]
 
-_PRIVATE = frozenset(globals())
+class Initializer:
+    """A function of a shape and a dtype, with the arguments that made it.
+
+    >>> initializer = ConstantInitializer(3.0)
+    >>> initializer([2]).tolist(), initializer.get_config()
+    ([3.0, 3.0], {'value': 3.0})
+    """
+
+    def __init__(self, **arguments: Any) -> None:
+        self._arguments = arguments
+
+    def __call__(self, shape: Any, dtype: Any = float32) -> Any:
+        raise NotImplementedError
+
+    def get_config(self) -> dict[str, Any]:
+        return dict(self._arguments)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        return cls(**{name: config[name] for name in config if name != "dtype"})
 
 
-def constant_initializer(value: Any = 0) -> Initializer:
-    def make(shape: Any, dtype: Any = float32, **_: Any) -> Any:
-        given = jnp.asarray(value, canonical(dtype))
+class ConstantInitializer(Initializer):
+    def __init__(self, value: Any = 0) -> None:
+        super().__init__(value=value)
+
+    def __call__(self, shape: Any, dtype: Any = float32) -> Any:
+        given = jnp.asarray(self._arguments["value"], canonical(dtype))
         size = sizes(shape)
         return given.reshape(size) if given.ndim else jnp.full(size, given)
 
-    return make
+
+class ZerosInitializer(Initializer):
+    def __call__(self, shape: Any, dtype: Any = float32) -> Any:
+        return jnp.zeros(sizes(shape), canonical(dtype))
 
 
-def zeros_initializer() -> Initializer:
-    return constant_initializer(0)
+class OnesInitializer(Initializer):
+    def __call__(self, shape: Any, dtype: Any = float32) -> Any:
+        return jnp.ones(sizes(shape), canonical(dtype))
 
 
-def ones_initializer() -> Initializer:
-    return constant_initializer(1)
+class RandomUniformInitializer(Initializer):
+    def __init__(
+        self, minval: Any = -0.05, maxval: Any = 0.05, seed: Any = None
+    ) -> None:
+        super().__init__(minval=minval, maxval=maxval, seed=seed)
+
+    def __call__(self, shape: Any, dtype: Any = float32) -> Any:
+        return stateful.uniform(shape, dtype=dtype, **self._arguments)
 
 
-def random_uniform_initializer(
-    minval: float = -0.05, maxval: float = 0.05, seed: Any = None
-) -> Initializer:
-    return lambda shape, dtype=float32, **_: stateful.uniform(
-        shape, minval, maxval, dtype, seed
-    )
+class RandomNormalInitializer(Initializer):
+    def __init__(self, mean: Any = 0.0, stddev: Any = 0.05, seed: Any = None) -> None:
+        super().__init__(mean=mean, stddev=stddev, seed=seed)
+
+    def __call__(self, shape: Any, dtype: Any = float32) -> Any:
+        return stateful.normal(shape, dtype=dtype, **self._arguments)
 
 
-def random_normal_initializer(
-    mean: float = 0.0, stddev: float = 0.05, seed: Any = None
-) -> Initializer:
-    return lambda shape, dtype=float32, **_: stateful.normal(
-        shape, mean, stddev, dtype, seed
-    )
+constant_initializer = ConstantInitializer
+zeros_initializer = ZerosInitializer
+ones_initializer = OnesInitializer
+random_uniform_initializer = RandomUniformInitializer
+random_normal_initializer = RandomNormalInitializer
 
-
-__all__ = list(defined_after(_PRIVATE, globals()))
+__all__ = [
+    "constant_initializer",
+    "ones_initializer",
+    "random_normal_initializer",
+    "random_uniform_initializer",
+    "zeros_initializer",
+]

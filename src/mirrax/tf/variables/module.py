@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
 
 import mirrax
-from mirrax.tf.variables.name_scopes import name_scope
+from mirrax.tf.variables import name_scopes
 
 
 class Module:
@@ -20,7 +20,13 @@ class Module:
     _observers: Sequence[Callable[[], bool]] = ()
 
     def __init__(self, name: str | None = None) -> None:
-        self._name = name or type(self).__name__.lower()
+        self._name = _name_of(type(self)) if name is None else name
+        if not self._name.isidentifier():
+            raise ValueError(
+                f"{name!r} is not a valid module name. Use letters, digits and '_'."
+            )
+        with name_scopes.name_scope(self._name) as prefix:
+            self._name_scope = name_scopes.name_scope(prefix)
 
     @property
     def name(self) -> str:
@@ -60,8 +66,9 @@ class Module:
         return tuple({id(m): m for m in found}.values())
 
     @property
-    def name_scope(self) -> contextlib.AbstractContextManager[Any]:
-        return name_scope(self._name)
+    def name_scope(self) -> name_scopes.name_scope:
+        """The scope of its name, inside of the one where it was created."""
+        return self._name_scope
 
     @classmethod
     def with_name_scope(cls, method: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,6 +78,13 @@ class Module:
                 return method(self, *args, **kwargs)
 
         return scoped
+
+
+def _name_of(kind: type) -> str:
+    """Returns the name of a class in lower case: of `DenseLayer`, "dense_layer"."""
+    return re.sub(
+        r"(?<=[a-z0-9])(?=[A-Z])|(?<=.)(?=[A-Z][a-z])", "_", kind.__name__
+    ).lower()
 
 
 def _walk(module: Module, seen: set[int] | None = None) -> Iterator[Any]:

@@ -100,7 +100,8 @@ def get_variable(
     """Creates a variable; variables are not shared by name.
 
     Args:
-        initializer: A value, or a function of shape and dtype; zeros by default.
+        initializer: A value, a function of shape and dtype, or a class of such
+            functions; zeros by default.
     """
     if regularizer is not None:
         raise NotImplementedError(
@@ -128,4 +129,5 @@ def _initial_value(shape: Any, dtype: Any, initializer: Any) -> Callable[[], Any
     size = (shape,) if isinstance(shape, int) else tuple(shape)
     if initializer is None:
         return lambda: jnp.zeros(size, dtype)
-    return lambda: initializer(size, dtype)
+    make = initializer() if isinstance(initializer, type) else initializer
+    return lambda: make(size, dtype)

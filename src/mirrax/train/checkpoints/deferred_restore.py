@@ -129,7 +129,8 @@ class DeferredRestore:
 
     def _is_pending(self, name: str) -> bool:
         names = (*self._values, *self._aliases)
-        below = f"{name}/"
+        # What is in an object without a name has only its own name.
+        below = f"{name}/" if name else ""
         return bool(self._values) and any(
             key == name or key.startswith(below) for key in names
         )

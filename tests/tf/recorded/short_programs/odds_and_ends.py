@@ -132,3 +132,49 @@ def slice_beyond_the_tensor(tf, np):
 
 def slice_before_the_tensor(tf, np):
     return tf.slice([1, 2, 3], [-1], [1])
+
+
+def jacobians_of_other_targets(tf, np):
+    x = tf.constant([[2.0], [3.0]])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        other, empty = tf.ones([2, 1]), x[:, :0]
+    return [tape.batch_jacobian(other, x), tf.shape(tape.jacobian(empty, x))]
+
+
+def batch_jacobian_of_a_vector(tf, np):
+    x = tf.constant([2.0, 3.0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+    tape.batch_jacobian(y, x)
+
+
+def variables_of_a_tape(tf, np):
+    first, second = tf.Variable(1.0), tf.Variable(2.0, trainable=False)
+    with tf.GradientTape() as tape:
+        tape.watch(second)
+        found = [v.numpy() for v in tape.watched_variables()]
+        tape.reset()
+        first * second
+    return found, [v.numpy() for v in tape.watched_variables()]
+
+
+def defaults_in_an_input_signature(tf, np):
+    @tf.function(input_signature=[tf.TensorSpec([]), tf.TensorSpec([])])
+    def f(x, y=5.0):
+        return x * y
+
+    @tf.function(input_signature=[tf.TensorSpec([])])
+    def g(x=3.0, negate=False):
+        return -x if negate else x
+
+    return f(tf.constant(2.0)), f(2.0, 3.0), f(x=2.0), g(), g(1.0)
+
+
+def defaults_that_are_missing(tf, np):
+    @tf.function(input_signature=[tf.TensorSpec([]), tf.TensorSpec([])])
+    def f(x, y):
+        return x * y
+
+    f(tf.constant(2.0))

@@ -250,3 +250,46 @@ def mirrored_slice_run(tf, np):
         v = tf.Variable(tf.zeros([3]))
     s.run(lambda: v[1].assign(5.0))
     return [x.numpy() for x in s.experimental_local_results(v)]
+
+
+def names_of_modules(tf, np):
+    class DenseLayer2D(tf.Module):
+        def __init__(self, name=None):
+            super().__init__(name)
+            with self.name_scope:
+                self.w = tf.Variable(1.0, name="w")
+
+        def late(self):
+            with self.name_scope as prefix:
+                return prefix, tf.Variable(1.0, name="v").name
+
+    with tf.name_scope("outer") as prefix:
+        inner = DenseLayer2D("inner")
+    layer = DenseLayer2D()
+    with tf.name_scope("others"), tf.name_scope("outer/"), tf.name_scope(""):
+        plain = tf.Variable(1.0, name="plain")
+    names = [layer.name, layer.w.name, inner.w.name, plain.name, prefix]
+    return *names, inner.name_scope.name, *inner.late(), tf.name_scope("a").name
+
+
+def module_with_a_wrong_name(tf, np):
+    tf.Module(name="$layer")
+
+
+def written_in_an_init_scope(tf, np):
+    made, other = [], tf.Variable(1.0)
+
+    @tf.function
+    def inner(x):
+        if not made:
+            made.append(tf.Variable(3.0))
+            with tf.init_scope():
+                made[0].assign(10.0)
+                other.assign_add(1.0)
+        return made[0] + other + x
+
+    outer = tf.function(lambda x: inner(x))
+    results = [outer(tf.constant(1.0))]
+    made[0].assign(20.0)
+    other.assign(30.0)
+    return *results, outer(tf.constant(1.0)), made[0].numpy(), other.numpy()

@@ -187,3 +187,28 @@ def v1_compute_grads_run(tf, np):
 
     r = s.run(f)
     return [w.numpy(), [x.numpy() for x in s.experimental_local_results(r)]]
+
+
+def half_precision(tf, np):
+    found = []
+    for name in ("Adam", "RMSProp", "Momentum", "GradientDescent"):
+        v = tf.Variable([1.0, 2.0], dtype=tf.float16)
+        arguments = {"Momentum": (0.125, 0.5)}.get(name, (0.125,))
+        optimizer = getattr(tf.compat.v1.train, f"{name}Optimizer")(*arguments)
+        for _ in range(2):
+            optimizer.apply_gradients([(tf.constant([0.5, 1.0], tf.float16), v)])
+        found.append(tf.cast(v, tf.float32))
+    return found
+
+
+def minimizes_what_the_loss_reads(tf, np):
+    v, w, fixed = (
+        tf.Variable(1.0),
+        tf.Variable([2.0]),
+        tf.Variable(3.0, trainable=False),
+    )
+    other = tf.Variable(4.0)
+    optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.1)
+    optimizer.minimize(lambda: v * v + tf.reduce_sum(w) * fixed)
+    pairs = optimizer.compute_gradients(lambda: v.read_value() * w[0])
+    return v, w, fixed, other, [(g, x.numpy()) for g, x in pairs]

@@ -4,6 +4,7 @@ from mirrax.summary import SummaryMetadata as SummaryMetadata
 from mirrax.tf.compat.v1 import app as app
 from mirrax.tf.compat.v1 import data as data
 from mirrax.tf.compat.v1 import distribute as distribute
+from mirrax.tf.compat.v1 import initializers as initializers
 from mirrax.tf.compat.v1 import logging as logging
 from mirrax.tf.compat.v1 import losses as losses
 from mirrax.tf.compat.v1 import nn as nn

@@ -51,15 +51,14 @@ class Optimizer(abc.ABC):
         self.apply_gradients(self.compute_gradients(loss, var_list), global_step)
 
     def compute_gradients(self, loss: Any, var_list: Any = None, **_: Any) -> list[Any]:
-        """Returns pairs of a gradient and its variable.
+        """Returns pairs of a gradient and its variable; by default of all trainable.
 
         Inside `run` the loss is the mean over replicas, as in TensorFlow 1.
         """
-        if not callable(loss) or var_list is None:
+        if not callable(loss):
             raise RuntimeError(
-                "`loss` must be a function without arguments, and `var_list` must be "
-                "given, because there are no graphs. Received: "
-                f"loss={loss!r}, var_list={var_list!r}. Use `tf.GradientTape` and "
+                "`loss` must be a function without arguments, because there are no "
+                f"graphs. Received: {loss!r}. Use `tf.GradientTape` and "
                 "`apply_gradients` for a loss that is a tensor."
             )
         variables = jax.tree.leaves(
@@ -69,6 +68,8 @@ class Optimizer(abc.ABC):
         with GradientTape() as tape:
             tape.watch(variables)
             value = loss()
+        if var_list is None:
+            variables = list(tape.watched_variables())
         return list(zip(tape.gradient(value, variables), variables, strict=True))
 
     def apply_gradients(
@@ -106,9 +107,10 @@ class Optimizer(abc.ABC):
         for gradient, variable in zip(gradients, variables, strict=True):
             given = tensor(gradient)
             value = tensor(variable)
-            changed = self._change(variable, value, given, rate)
+            changed = self._change(variable, value, given, rate.astype(value.dtype))
             limit = getattr(variable, "constraint", None)
-            variable.assign(changed if limit is None else limit(changed))
+            limited = changed if limit is None else limit(changed)
+            variable.assign(limited.astype(value.dtype))
         if global_step is not None:
             global_step.assign_add(1)
 
@@ -139,13 +141,18 @@ class Optimizer(abc.ABC):
         self._observers.append(then)
 
     def _slot(
-        self, variable: Any, name: str, start: float = 0.0, shape: Any = None
+        self,
+        variable: Any,
+        name: str,
+        start: float = 0.0,
+        shape: Any = None,
+        dtype: Any = None,
     ) -> Any:
         slots = self._slots.setdefault(variable.ref(), {})
         if name not in slots:
             size = variable.shape if shape is None else shape
             slots[name] = make_variable(
-                lambda: jnp.full(size, start, variable.dtype),
+                lambda: jnp.full(size, start, dtype or variable.dtype),
                 trainable=False,
                 name=f"{self.name}/{name}",
             )
@@ -246,7 +253,8 @@ class AdamOptimizer(Optimizer):
     name: str = "Adam"
 
     def _change(self, variable: Any, value: Any, gradient: Any, rate: Any) -> Any:
-        count = self._slot(variable, "step", shape=())
+        # 16 bits cannot count to more than 2048.
+        count = self._slot(variable, "step", shape=(), dtype=jnp.float32)
         step = tensor(count) + 1
         count.assign(step)
         mean = self._average(variable, "m", gradient, self.beta1)

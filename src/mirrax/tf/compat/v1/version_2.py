@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from mirrax.tf.compat.v1 import app
+from mirrax.tf.compat.v1 import app, initializers
 from mirrax.tf.migration.replacements import REPLACEMENTS
 from mirrax.tf.missing_names import names_of
 
@@ -15,9 +15,12 @@ _missing = names_of("tf.compat.v1")
 _MODULES = ("math", "debugging", "io", "strings", "linalg", "compat", "errors")
 
 _RENAMED = {
+    **{
+        f"{name}_initializer": f"compat.v1.initializers.{name}"
+        for name, kind in vars(initializers).items()
+        if isinstance(kind, type) and name.islower()
+    },
     "gfile": "io.gfile",
-    "glorot_normal_initializer": "keras.initializers.GlorotNormal",
-    "glorot_uniform_initializer": "keras.initializers.GlorotUniform",
     "lin_space": "linspace",
     "matrix_band_part": "linalg.band_part",
     "matrix_determinant": "linalg.det",
@@ -26,7 +29,6 @@ _RENAMED = {
     "matrix_inverse": "linalg.inv",
     "matrix_solve": "linalg.solve",
     "matrix_triangular_solve": "linalg.triangular_solve",
-    "orthogonal_initializer": "keras.initializers.Orthogonal",
     "py_func": "numpy_function",
     "random_crop": "image.random_crop",
     "random_gamma": "random.gamma",
@@ -40,8 +42,6 @@ _RENAMED = {
     "string_strip": "strings.strip",
     "string_to_number": "strings.to_number",
     "truncated_normal": "random.truncated_normal",
-    "truncated_normal_initializer": "keras.initializers.TruncatedNormal",
-    "variance_scaling_initializer": "keras.initializers.VarianceScaling",
     "where_v2": "where",
 }
 

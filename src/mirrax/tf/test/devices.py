@@ -1,4 +1,4 @@
-"""`tf.test`: which devices there are."""
+"""Which devices there are, and which JAX is built for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import jax
 
 from mirrax import config
-from mirrax.tf.missing_names import names_of
 
 
 def gpu_device_name() -> str:
@@ -41,6 +40,3 @@ def is_built_with_xla() -> bool:
 
 def _version() -> str:
     return str(jax.devices("gpu")[0].client.platform_version).lower()
-
-
-__getattr__ = names_of("tf.test")
