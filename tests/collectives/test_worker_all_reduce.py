@@ -13,8 +13,8 @@ import pytest
 from jax.sharding import PartitionSpec
 
 import mirrax
-from mirrax.collectives import worker_costs
-from mirrax.collectives.worker_all_reduce import WorkerAllReduce
+from mirrax.collectives import spmd, worker_costs
+from mirrax.collectives.worker_all_reduce import WorkerAllReduce, sum_over_replicas
 from mirrax.collectives.worker_costs import PACKED_BYTES, SUM_IN_FULL_BYTES
 from mirrax.testing import launch_processes
 from tests.programs import engines, mirrored, replica_id
@@ -50,6 +50,28 @@ def large(num_replicas):
 def test_small_values_go_into_one_message():
     values = [jnp.ones(3), jnp.ones(4), jnp.ones(PACKED_BYTES)]
     assert messages(values, 2) == [("all_to_all", 14), ("all_to_all", 2 * PACKED_BYTES)]
+
+
+@pytest.mark.parametrize(
+    ("backend", "kinds"),
+    [("cpu", {"all_to_all"}), ("gpu", {"all_reduce", "all_gather"})],
+)
+def test_only_cpu_workers_exchange_small_values(monkeypatch, backend, kinds):
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+
+    def step(x):
+        return sum_over_replicas(x, 2), spmd.all_gather([x], 0), spmd.first(x)
+
+    program = jax.shard_map(
+        step,
+        mesh=mirrored(2).topology.mesh,
+        in_specs=PartitionSpec(),
+        out_specs=PartitionSpec(),
+        check_vma=False,
+    )
+    text = jax.jit(program).lower(jnp.ones(3)).as_text()
+    assert {name for name, _ in COLLECTIVE.findall(text)} == kinds
 
 
 def test_large_values_of_two_replicas_take_the_all_reduce_of_xla():
