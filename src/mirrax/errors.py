@@ -80,7 +80,8 @@ class JobError(RuntimeError):
         worker: The index of the failed worker in the job, if it is one.
         host: The host of that worker.
         phase: What that worker, or this one, was doing.
-        step: The training step.
+        step: The last step that was completed there, as a `CheckpointManager` or
+            Keras' `fit` reports it.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mirrax import errors
-from mirrax.cluster import join_job
+from mirrax.cluster import join_job, step_record
 from mirrax.cluster.worker import join as startup_module
 from mirrax.cluster_resolver import TFConfigClusterResolver
 
@@ -126,8 +126,9 @@ def train(fault, culprit, steps=10):
             if fault == "kill unguarded":
                 add().block_until_ready()
                 continue
-            with job.guard("run", step):
+            with job.guard("run"):
                 add().block_until_ready()
+            step_record.report_step(step)
     except errors.JobError as error:
         caught = {
             "error": type(error).__name__,

@@ -22,7 +22,7 @@ class PhaseReport:
     Args:
         count: How many collective phases it has entered.
         phase: The current or latest collective phase.
-        step: The step of that phase.
+        step: The last step that it has completed, if it reports them.
         waiting: Seconds it has been waiting; None if it is not.
         limit: Seconds of waiting after which the others count as stuck.
         is_compiling: Whether it compiles a program meanwhile.
@@ -46,9 +46,9 @@ class PhaseReport:
         """Returns phase and step as text.
 
         >>> PhaseReport(3, "run", step=7).describe()
-        "phase 'run', step 7"
+        "phase 'run' after step 7"
         """
-        step = "" if self.step is None else f", step {self.step}"
+        step = "" if self.step is None else f" after step {self.step}"
         return f"phase '{self.phase}'{step}"
 
 

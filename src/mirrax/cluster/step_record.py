@@ -1,4 +1,4 @@
-"""A worker's steps, in a small shared file that outlives a killed worker.
+"""A worker's steps, for errors and in a small file that outlives a killed worker.
 
 The launcher makes the file and names it in the environment of its first worker.
 """
@@ -18,6 +18,8 @@ VARIABLE = "MIRRAX_STEP_RECORD"
 
 _FORMAT = struct.Struct("<qqq")
 _UNKNOWN = -1
+
+_last_step: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,8 +55,15 @@ def read(path: pathlib.Path) -> AttemptSteps:
     return AttemptSteps(first, done, bool(is_preempted))
 
 
+def last_step() -> int | None:
+    """Returns the last step that this process has reported."""
+    return _last_step
+
+
 def report_start(step: int) -> None:
     """Tells the launcher from which step this process starts."""
+    global _last_step  # noqa: PLW0603
+    _last_step = step
     _update(lambda first, done: (step, step, 0))
 
 
@@ -63,6 +72,8 @@ def report_step(step: int) -> None:
 
     A lower one is ignored: a second manager may count the best checkpoints only.
     """
+    global _last_step  # noqa: PLW0603
+    _last_step = step if _last_step is None else max(step, _last_step)
     _update(
         lambda first, done: (
             step - 1 if first == _UNKNOWN else first,

@@ -164,7 +164,7 @@ def test_wait_for_a_worker_that_has_left_is_a_mismatch():
     tell(job_state, 0, 0, count=5, phase="run", step=4, waiting=0.0)
     assert run_until(job_state, 10) == 2
     assert job_state.failure.error == "ProgramMismatch"
-    assert "has finished after phase 'run', step 3" in job_state.failure.message
+    assert "has finished after phase 'run' after step 3" in job_state.failure.message
 
 
 def test_different_phases_at_one_count_are_a_mismatch():
@@ -174,7 +174,7 @@ def test_different_phases_at_one_count_are_a_mismatch():
     assert run_until(job_state, 10) == 3.0
     assert job_state.failure.error == "ProgramMismatch"
     assert "phase 'reduce'" in job_state.failure.message
-    assert "phase 'run', step 4" in job_state.failure.message
+    assert "phase 'run' after step 4" in job_state.failure.message
 
 
 def test_silence_is_a_loss_only_while_others_wait():
@@ -236,7 +236,7 @@ def test_long_wait_is_reported_with_the_place_of_the_missing():
     (question, report) = told(job_state)
     assert (question[0], question[1].kind) == (1, "get_stack")
     assert (report[0], report[1].kind) == (0, "waiting")
-    assert "10 s in phase 'run', step 4 for worker 1" in report[1]["text"]
+    assert "10 s in phase 'run' after step 4 for worker 1" in report[1]["text"]
     assert "silent for 5 s" in report[1]["text"]
     job_state.outbox.clear()
     job_state.tick(6.0)

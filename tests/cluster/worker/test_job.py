@@ -11,6 +11,7 @@ import jax
 import pytest
 
 from mirrax import errors
+from mirrax.cluster import step_record
 from mirrax.cluster.worker import heartbeat
 
 
@@ -20,9 +21,9 @@ def pool():
         yield executor
 
 
-def wait_in_guard(job, phase="run", step=3):
+def wait_in_guard(job, phase="run"):
     """What a worker does that waits for another one in a collective."""
-    with job.guard(phase, step):
+    with job.guard(phase):
         while job.failure is None:
             time.sleep(0.01)
         raise ValueError("UNKNOWN: Gloo all-reduce failed")
@@ -64,7 +65,10 @@ def test_lost_worker_ends_an_exchange(make_cluster, pool):
     assert (info.value.worker, info.value.host) == (1, "machine1")
 
 
-def test_guard_turns_a_broken_connection_into_what_broke_it(make_cluster, pool):
+def test_guard_turns_a_broken_connection_into_what_broke_it(
+    make_cluster, pool, monkeypatch
+):
+    monkeypatch.setattr(step_record, "_last_step", 3)
     jobs = make_cluster(3).start()
     calls = [pool.submit(wait_in_guard, job) for job in jobs[:2]]
     jobs[2].fail(KeyError("the cause"))
@@ -88,7 +92,7 @@ def test_guard_refuses_to_start_in_a_failed_job(make_cluster):
 
 def test_guard_leaves_other_errors_alone(make_cluster):
     job, _ = make_cluster(2).start()
-    with pytest.raises(ValueError, match="my own"), job.guard("run", 1):
+    with pytest.raises(ValueError, match="my own"), job.guard("run"):
         raise ValueError("my own")
     assert job._progress.inside is None
 
@@ -102,7 +106,7 @@ def test_explanation_of_an_error_of_jax_is_awaited_once(make_cluster, monkeypatc
     )
     error = jax.errors.JaxRuntimeError("out of memory")
     for _ in range(2):
-        with pytest.raises(jax.errors.JaxRuntimeError), job.guard("run", 1):
+        with pytest.raises(jax.errors.JaxRuntimeError), job.guard("run"):
             raise error
     assert waits == [0.01]
 

@@ -115,7 +115,7 @@ def test_death_is_seen_by_all_others(culprit):
         assert outcome.exit_codes[index] == 75
         found = caught(outcome.logs[index])
         assert (found["error"], found["worker"]) == ("WorkerLost", culprit)
-        assert (found["phase"], found["step"]) == ("run", 5)
+        assert (found["phase"], found["step"]) == ("run", 4)
         assert not NOISE.search(outcome.logs[index])
         assert "died: killed by SIGKILL" in outcome.logs[index]
 

@@ -8,7 +8,7 @@ from mirrax.cluster.worker.wait_scopes import WaitScopes
 
 
 class Wait:
-    count, phase, step, since = 1, "start-up", None, 0.0
+    count, phase, since = 1, "start-up", 0.0
 
 
 def test_start_up_has_a_limit_of_its_own():

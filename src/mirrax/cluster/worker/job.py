@@ -29,13 +29,10 @@ class Guard(WaitScope):
 
     __slots__ = ("_heartbeat", "_outer", "_progress")
 
-    def __init__(
-        self, heartbeat: Heartbeat, progress: WaitScopes, phase: str, step: int | None
-    ) -> None:
+    def __init__(self, heartbeat: Heartbeat, progress: WaitScopes, phase: str) -> None:
         self._heartbeat = heartbeat
         self._progress = progress
         self.phase = phase
-        self.step = step
 
     def __enter__(self) -> Guard:
         progress = self._progress
@@ -122,13 +119,13 @@ class Job:
     def has_failed(self) -> bool:
         return self._has_failed or self.failure is not None
 
-    def guard(self, phase: str, step: int | None = None) -> Guard:
+    def guard(self, phase: str) -> Guard:
         """Returns a context manager for code that may wait for other workers.
 
         All workers enter the same guards in the same order. If another worker dies,
         fails or is stuck, the wait is interrupted and a `JobError` is raised.
         """
-        return Guard(self.heartbeat, self._progress, phase, step)
+        return Guard(self.heartbeat, self._progress, phase)
 
     def exchange(
         self, topic: str, payload: bytes, timeout: float | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from mirrax.cluster import step_record
 from mirrax.cluster.failure import PhaseReport
 from mirrax.cluster.worker.tracebacks import is_compiling
 
@@ -16,11 +17,10 @@ _MIN_COMPILE_SECONDS = 1.0
 class WaitScope:
     """A part of the program that may wait for other workers."""
 
-    __slots__ = ("count", "phase", "since", "step")
+    __slots__ = ("count", "phase", "since")
 
-    def __init__(self, phase: str, step: int | None) -> None:
+    def __init__(self, phase: str) -> None:
         self.phase = phase
-        self.step = step
         self.count = 0
         self.since = 0.0
 
@@ -53,12 +53,12 @@ class WaitScopes:
 
     def report(self) -> PhaseReport:
         wait = self.inside
-        scope = wait or self.last or WaitScope("start-up", None)
+        scope = wait or self.last or WaitScope("start-up")
         waiting = None if wait is None else time.monotonic() - wait.since
         return PhaseReport(
             count=scope.count,
             phase=scope.phase,
-            step=scope.step,
+            step=step_record.last_step(),
             waiting=waiting,
             limit=self._limit(),
             is_compiling=(waiting or 0.0) > _MIN_COMPILE_SECONDS and is_compiling(),
