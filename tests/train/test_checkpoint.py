@@ -26,7 +26,7 @@ from mirrax.train import (
     latest_checkpoint,
     worker_sync,
 )
-from mirrax.train.checkpoints import checkpoint_format
+from mirrax.train.checkpoints import checkpoint_format, numbered_checkpoints
 from tests.programs import create, cut_in_two, mirrored, parts, replica_id
 
 SUM = mirrax.VariableAggregation.SUM
@@ -497,6 +497,7 @@ def test_only_the_chief_writes(tmp_path, monkeypatch):
 def test_directory_of_the_chief_counts_and_those_of_others_refer_to_it(
     tmp_path, monkeypatch
 ):
+    old = Checkpoint(v=mirrax.Variable(2.0)).save(tmp_path / "temporary" / "old")
     chief = Checkpoint(v=mirrax.Variable(1.0)).save(tmp_path / "main" / "ckpt")
 
     def answer(topic, payload):
@@ -512,8 +513,13 @@ def test_directory_of_the_chief_counts_and_those_of_others_refer_to_it(
     assert path == str(tmp_path / "temporary" / "ckpt-1")
     own.restore(path).assert_consumed()
     assert float(own.v) == 1.0
+    # Not for other programs, nor for a chief, which removes old checkpoints.
+    assert latest_checkpoint(tmp_path / "temporary") == old
+    for index, found in ((0, []), (1, [chief])):
+        job = Worker(index, answer)
+        monkeypatch.setattr(numbered_checkpoints, "current_job", lambda job=job: job)
+        assert CheckpointManager(own, tmp_path / "temporary").checkpoints == found
     assert latest_checkpoint(tmp_path / "temporary") == chief
-    assert CheckpointManager(own, tmp_path / "temporary").checkpoints == [chief]
 
 
 def test_other_save_of_the_same_name_on_a_worker_restores_nothing(

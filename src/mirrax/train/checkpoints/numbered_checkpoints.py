@@ -9,6 +9,7 @@ import re
 import tempfile
 import time
 
+from mirrax.cluster import current_job
 from mirrax.train.checkpoints import checkpoint_format
 
 _REFERENCE = "mirrax-directory-of-the-chief"
@@ -27,12 +28,16 @@ def latest_checkpoint(directory: str | os.PathLike[str]) -> str | None:
 
 
 def numbered(directory: pathlib.Path, name: str | None = None) -> list[pathlib.Path]:
-    """Returns the complete checkpoints in a directory, in the order of saving."""
-    found = [*filter(checkpoint_format.is_complete, _find_numbered(directory, name))]
-    reference = directory / _REFERENCE
-    if not found and reference.is_file():
-        elsewhere = _find_numbered(pathlib.Path(reference.read_text()), name)
-        found = [*filter(checkpoint_format.is_complete, elsewhere)]
+    """Returns the complete checkpoints in a directory, in the order of saving.
+
+    For a worker whose directory refers to the chief's: those in both.
+    """
+    found = [
+        path
+        for each in (directory, *_directory_of_chief(directory))
+        for path in _find_numbered(each, name)
+        if checkpoint_format.is_complete(path)
+    ]
     return sorted(found, key=checkpoint_format.order_of)
 
 
@@ -41,9 +46,23 @@ def refer(directory: pathlib.Path, to: str) -> None:
 
     Programs written for TensorFlow look for checkpoints there, or remove it.
     """
+    reference = directory / _REFERENCE
     with contextlib.suppress(OSError):
         directory.mkdir(parents=True, exist_ok=True)
-        (directory / _REFERENCE).write_text(to)
+        if not reference.is_file() or reference.read_bytes() != os.fsencode(to):
+            new = reference.with_name(f"{_REFERENCE}-new")
+            new.write_bytes(os.fsencode(to))
+            os.replace(new, reference)
+
+
+def _directory_of_chief(own: pathlib.Path) -> list[pathlib.Path]:
+    # The chief removes old checkpoints that it finds: only its own.
+    job = current_job()
+    if job is None or job.is_chief:
+        return []
+    with contextlib.suppress(OSError):
+        return [pathlib.Path(os.fsdecode((own / _REFERENCE).read_bytes()))]
+    return []
 
 
 def number_of(path: pathlib.Path) -> int:
