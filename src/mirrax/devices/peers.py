@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
-import types
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
+
+
+class Peer(Protocol):
+    """One process of a job."""
+
+    @property
+    def type(self) -> str:
+        """The task type: worker or chief."""
+
+    @property
+    def index(self) -> int:
+        """Its task index."""
+
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
 
 
 class Peers(Protocol):
     """The workers of a job; implemented by `cluster.Job` and `NoPeers`."""
 
     @property
-    def workers(self) -> Sequence[Any]:
-        """Type, index and name of all workers, in the order of their replicas."""
+    def workers(self) -> Sequence[Peer]:
+        """All workers, in the order of their replicas."""
 
     @property
     def worker_index(self) -> int:
@@ -36,6 +52,13 @@ class Peers(Protocol):
         """Returns a context manager for code that may wait for other workers."""
 
 
+@dataclasses.dataclass(frozen=True)
+class _ThisProcess:
+    type: str = "worker"
+    index: int = 0
+    name: str = "worker 0"
+
+
 class NoPeers:
     """The null object for a single process.
 
@@ -43,15 +66,17 @@ class NoPeers:
     [b'mine']
     """
 
-    workers = (types.SimpleNamespace(type="worker", index=0, name="worker 0"),)
+    workers = (_ThisProcess(),)
     worker_index = 0
     num_workers = 1
     is_chief = True
 
     def exchange(self, topic: str, payload: bytes) -> list[bytes]:
+        """Returns the payload of this process."""
         return [payload]
 
     def guard(self, phase: str) -> AbstractContextManager[Any]:
+        """Returns a context manager that does nothing."""
         return contextlib.nullcontext()
 
 

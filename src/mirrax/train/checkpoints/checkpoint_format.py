@@ -43,7 +43,7 @@ class CheckpointData:
 
     Args:
         plain: JSON values by name.
-        aliases: Other names for them: alias -> name.
+        aliases: Other names for arrays and values: alias -> name.
         order: A number that no other save has; 0 for what is not saved yet.
     """
 
