@@ -21,14 +21,6 @@ def test_elements_are_tensors():
     assert [label.numpy() for label in y] == [3, 4]
 
 
-def test_files_of_elements_keep_the_order_of_keys(tmp_path):
-    rows = {"b": [1, 2], "a": [3, 4]}
-    Dataset.from_tensor_slices(rows).save(tmp_path / "saved")
-    first, _ = Dataset.load(tmp_path / "saved")
-    assert {name: int(x) for name, x in first.items()} == {"b": 1, "a": 3}
-    assert list(first) == ["b", "a"]
-
-
 @pytest.mark.parametrize(
     "make",
     [

@@ -101,7 +101,7 @@ def distribute_from_function(
     datasets = [_as_batches(make(context)) for context in contexts]
 
     def open_feed() -> Feed:
-        iterators = [d.iterate(d.plan, d.next_iteration()) for d in datasets]
+        iterators = [iter(dataset) for dataset in datasets]
         if share.num_replicas == 1:
             return SharedBatchFeed(iterators[0], share)
         return PerReplicaFeed(
@@ -120,12 +120,7 @@ def feed_opener(dataset: Dataset, share: Share) -> Callable[[], Feed]:
     policy = _policy(dataset)
     if policy is _BY_DATA:
         has_digest = _needs_comparison(plan, share)
-
-        def open_shared() -> Feed:
-            batches = dataset.iterate(plan, dataset.next_iteration())
-            return SharedBatchFeed(batches, share, has_digest)
-
-        return open_shared
+        return lambda: SharedBatchFeed(iter(dataset), share, has_digest)
     # Raises errors before anything is read.
     auto_shard(plan, policy, share.num_workers, share.worker_index)
     size = batch_size_of(plan)

@@ -9,7 +9,6 @@ from typing import Any
 import jax
 
 import mirrax
-from mirrax.tf.key_order import ordered_like
 from mirrax.tf.missing_names import names_of
 from mirrax.tf.tensors.indexed_slices import IndexedSlices
 
@@ -32,7 +31,7 @@ def map_structure(func: Callable[..., Any], *structure: Any, **kwargs: Any) -> A
         assert_same_structure(structure[0], other)
     if not kwargs.get("expand_composites"):
         mapped = jax.tree.map(func, *structure, is_leaf=_is_leaf)
-        return ordered_like(structure[0], mapped)
+        return _ordered_like(structure[0], mapped)
     columns = [flatten(one, expand_composites=True) for one in structure]
     results = [func(*row) for row in zip(*columns, strict=True)]
     return pack_sequence_as(structure[0], results, expand_composites=True)
@@ -55,7 +54,7 @@ def pack_sequence_as(
             _joined(leaf, list(itertools.islice(rest, size)))
             for leaf, size in zip(leaves, sizes, strict=True)
         ]
-    return ordered_like(structure, jax.tree.unflatten(shape, values))
+    return _ordered_like(structure, jax.tree.unflatten(shape, values))
 
 
 def _parts(leaf: Any) -> list[Any]:
@@ -98,3 +97,17 @@ def _is_leaf(value: Any) -> bool:
 
 
 __getattr__ = names_of("tf.nest")
+
+
+def _ordered_like(example: Any, tree: Any) -> Any:
+    """Returns a structure whose dicts have their keys in the order of another's.
+
+    >>> _ordered_like({"b": 0, "a": 0}, {"a": 1, "b": 2})
+    {'b': 2, 'a': 1}
+    """
+    if type(example) is dict and type(tree) is dict:
+        return {key: _ordered_like(example[key], tree[key]) for key in example}
+    if isinstance(example, list | tuple) and type(example) is type(tree):
+        items = [_ordered_like(*pair) for pair in zip(example, tree, strict=True)]
+        return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
+    return tree

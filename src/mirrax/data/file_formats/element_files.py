@@ -18,7 +18,6 @@ unequal rows. Strings are stored as their lengths (int64), then their bytes.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import json
 import math
@@ -134,19 +133,16 @@ def _damaged(file: str, error: Exception) -> DataLossError:
     )
 
 
-_DICTS = {"dict": dict, "OrderedDict": collections.OrderedDict}
-
-
 def _describe(spec: Any) -> Any:
     """Returns a spec as a JSON value: a list for an array, a dict for a container."""
     match spec:
         case TensorSpec():
             kind = "string" if spec.dtype == STRING else spec.dtype.name
             return [None if spec.shape is None else list(spec.shape), kind]
-        case dict() if type(spec).__name__ in _DICTS:
+        case dict() if type(spec) is dict:
             items = [[key, _describe(item)] for key, item in spec.items()]
             if all(isinstance(key, str | int) for key, _ in items):
-                return {type(spec).__name__: items}
+                return {"dict": items}
         case list() | tuple() if type(spec) in (list, tuple):
             return {type(spec).__name__: [_describe(item) for item in spec]}
         case None:
@@ -162,8 +158,8 @@ def _build_spec(described: Any) -> Any:
         shape, dtype = described
         return TensorSpec(shape, STRING if dtype == "string" else np.dtype(dtype))
     ((kind, items),) = described.items()
-    if kind in _DICTS:
-        return _DICTS[kind]((key, _build_spec(item)) for key, item in items)
+    if kind == "dict":
+        return {key: _build_spec(item) for key, item in items}
     if kind == "none":
         return None
     return {"list": list, "tuple": tuple}[kind](map(_build_spec, items))

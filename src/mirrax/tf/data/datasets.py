@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import reprlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import jax
@@ -14,7 +14,6 @@ import numpy as np
 import mirrax
 from mirrax.errors import InvalidArgumentError, NotFoundError
 from mirrax.tf.data.input_iterator import InputIterator
-from mirrax.tf.key_order import ordered, ordered_like, plain
 from mirrax.tf.missing_names import replacement_of
 from mirrax.tf.tensors.host_tensors import flat_array, host
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor, element, is_ragged_tensor
@@ -24,30 +23,20 @@ _TINY = 1e-30
 _UNSEEN = 10.0
 
 
-class _Reader(mirrax.data.DatasetIterator):
-    """Reads a dataset for a strategy; elements are tensors."""
+class DatasetIterator(mirrax.data.DatasetIterator):
+    """Iterates over a dataset; elements are tensors."""
 
     def __next__(self) -> Any:
         return element(super().__next__())
 
 
-class DatasetIterator(_Reader):
-    """Iterates over a dataset; elements are tensors."""
-
-    def __next__(self) -> Any:
-        return plain(super().__next__())
-
-
 class _Tensors:
     """A mix-in with the methods that differ from `mirrax.data.Dataset`."""
 
-    iterator_type: type[mirrax.data.DatasetIterator] = _Reader
+    iterator_type: type[mirrax.data.DatasetIterator] = DatasetIterator
 
     def __init__(self, *args: Any, name: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-
-    def __iter__(self: Any) -> Any:
-        return self._iterator(DatasetIterator)
 
     def _with_plan(self: Any, plan: Any) -> Dataset:
         return Dataset(plan, self.options())
@@ -63,19 +52,6 @@ class _Tensors:
         function = _on_tensors(map_func)
         return super().map(function, num_parallel_calls, deterministic)  # type: ignore[misc]
 
-    def padded_batch(
-        self: Any,
-        batch_size: int,
-        padded_shapes: Any = None,
-        padding_values: Any = None,
-        *args: Any,
-        **kwargs: Any,
-    ) -> Any:
-        spec = self.element_spec
-        shapes = ordered_like(spec, padded_shapes)
-        values = ordered_like(spec, padding_values)
-        return super().padded_batch(batch_size, shapes, values, *args, **kwargs)  # type: ignore[misc]
-
     def filter(self, predicate: Callable[..., Any]) -> Any:
         return super().filter(_on_tensors(predicate))  # type: ignore[misc]
 
@@ -88,7 +64,7 @@ class _Tensors:
 
         def with_lengths(*values: Any) -> Any:
             given = values if isinstance(spec, tuple) else values[0]
-            return jax.tree.map(_row, is_ragged, ordered_like(spec, given))
+            return jax.tree.map(_row, is_ragged, given)
 
         return self.map(with_lengths).padded_batch(
             batch_size, drop_remainder=drop_remainder
@@ -250,13 +226,8 @@ class Dataset(_Tensors, mirrax.data.Dataset):
             output_signature = _signature(output_types, output_shapes)
         # As in TensorFlow, the generator gets them as NumPy's.
         given = () if args is None else tuple(flat_array(x)[()] for x in args)
-        signature = ordered(output_signature)
-
-        def elements() -> Iterator[Any]:
-            made = generator(*given) if callable(generator) else generator
-            return (ordered_like(signature, one) for one in made)
-
-        return as_tensors(mirrax.data.Dataset.from_generator(elements, signature))
+        make = (lambda: generator(*given)) if callable(generator) else generator
+        return as_tensors(mirrax.data.Dataset.from_generator(make, output_signature))
 
     @staticmethod
     def list_files(
@@ -300,7 +271,7 @@ def _on_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def called(*values: Any) -> Any:
-        made = function(*plain(element(values)))
+        made = function(*element(values))
         return _in_32_bits(tuple(made) if isinstance(made, list) else made)
 
     return called
@@ -308,7 +279,7 @@ def _on_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _in_32_bits(tree: Any) -> Any:
     """Returns a structure with Python's numbers, and lists of them, as TensorFlow's."""
-    return jax.tree.map(_tensor_of_numbers, ordered(tree), is_leaf=_is_list)
+    return jax.tree.map(_tensor_of_numbers, tree, is_leaf=_is_list)
 
 
 def _tensor_of_numbers(value: Any) -> Any:

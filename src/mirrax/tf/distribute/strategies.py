@@ -13,7 +13,6 @@ from mirrax.tf.distribute.replica_context import as_axis, refuse_slices
 from mirrax.tf.distribute.steps import MultiStepContext
 from mirrax.tf.functions.function import Function
 from mirrax.tf.functions.python_functions import inside_function
-from mirrax.tf.key_order import plain
 from mirrax.tf.tensors.indexed_slices import (
     IndexedSlices,
     is_slices,
@@ -130,8 +129,8 @@ class RunsLikeTensorFlow(DeprecatedMethods):
         strategy: Any = self
         if len(strategy.topology.local_devices) == 1:
             # A worker with one replica gets plain results.
-            return plain(result)
-        return plain(strategy.per_replica(result))
+            return result
+        return strategy.per_replica(result)
 
     def reduce(self: Any, reduce_op: Any, value: Any, axis: Any) -> Any:
         if value is None and self.num_replicas_in_sync > 1:

@@ -26,7 +26,6 @@ from mirrax.tf.functions.call_arguments import (
 )
 from mirrax.tf.functions.concrete_functions import BoundFunction, ConcreteFunction
 from mirrax.tf.functions.python_functions import inside_function
-from mirrax.tf.key_order import ordered, plain
 from mirrax.tf.missing_names import replacement_of
 from mirrax.tf.tensors.open_shapes import OpenShape
 from mirrax.tf.tensors.tensor import is_string_tensor, is_traced, tensor
@@ -140,7 +139,7 @@ class Function(mirrax.Function[..., Any]):
     @override
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            return plain(super().__call__(*args, **kwargs))
+            return super().__call__(*args, **kwargs)
         except jax.errors.UnexpectedTracerError as error:
             error.add_note(_LEAK)
             raise
@@ -184,7 +183,6 @@ class Function(mirrax.Function[..., Any]):
 
         @functools.wraps(body)
         def call(*args: Any, **kwargs: Any) -> Any:
-            args, kwargs = plain((args, kwargs))
             leaves = nest.flatten((args, kwargs))
             if is_traced(leaves):
                 self._signatures.add(tuple(str(getattr(x, "aval", x)) for x in leaves))
@@ -216,9 +214,9 @@ class Function(mirrax.Function[..., Any]):
     @override
     def fitted(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         args, kwargs = super().fitted(args, kwargs)
-        if self.input_signature is None:
-            args, kwargs = with_static_numbers(self._call_arguments.unify(args, kwargs))
-        args, kwargs = ordered((args, kwargs))
+        if self.input_signature is not None:
+            return args, kwargs
+        args, kwargs = with_static_numbers(self._call_arguments.unify(args, kwargs))
         return args, kwargs
 
     @override
@@ -300,7 +298,7 @@ def _as_tensors(result: Any) -> Any:
     def is_leaf(value: Any) -> bool:
         return _is_variable(value) or isinstance(value, mirrax.DistributedValues)
 
-    return jax.tree.map(value_of, ordered(result), is_leaf=is_leaf)
+    return jax.tree.map(value_of, result, is_leaf=is_leaf)
 
 
 def _is_variable(value: Any) -> bool:
