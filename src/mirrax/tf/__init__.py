@@ -48,7 +48,6 @@ from mirrax.tf.dtypes import *  # noqa: F403
 from mirrax.tf.functions.control_flow import *  # noqa: F403
 from mirrax.tf.functions.function import *  # noqa: F403
 from mirrax.tf.functions.python_functions import *  # noqa: F403
-from mirrax.tf.functions.symbolic_gradients import *  # noqa: F403
 from mirrax.tf.installer import install as install
 from mirrax.tf.installer import register_aliases
 from mirrax.tf.keras_support.namespace import load

@@ -99,6 +99,23 @@ def test_targets_can_be_weighted(weight, engine):
     assert float(engine(step)(jnp.array([2.0, 3.0]))) == 32
 
 
+@engines
+def test_weights_of_the_target_are_constants(engine):
+    def step(x):
+        with mirrax.GradientTape() as outer, mirrax.GradientTape() as tape:
+            cube, double = x**3, 2 * x
+            weighted = tape.gradient(cube, x, output_gradients=double)
+        return (
+            weighted,
+            tape.gradient(cube, x, output_gradients=cube),
+            # For another tape they are not.
+            outer.gradient(weighted, x),
+        )
+
+    found = engine(step)(jnp.array([1.0, 2.0]))
+    assert np.array(found).tolist() == [[6, 48], [3, 96], [18, 72]]
+
+
 def test_two_tapes_are_independent(weight):
     def step():
         with mirrax.GradientTape() as first, mirrax.GradientTape() as second:

@@ -49,8 +49,6 @@ class GradientTape:
         persistent: Accepted for ported programs; every tape can be asked repeatedly.
         watch_accessed_variables: Whether trainable variables are watched without
             `watch`.
-        from_start: Whether it also has what the function that is traced has computed
-            before it.
 
     >>> w = mirrax.Variable(3.0)
     >>> @mirrax.function
@@ -63,13 +61,9 @@ class GradientTape:
     """
 
     def __init__(
-        self,
-        persistent: bool = False,
-        watch_accessed_variables: bool = True,
-        from_start: bool = False,
+        self, persistent: bool = False, watch_accessed_variables: bool = True
     ) -> None:
         self._number = next(_numbers)
-        self._from_start = from_start
         self._uses = _Uses(watch_accessed_variables)
         self._recording: Recording | None = None
         self._trace: Any = None
@@ -81,12 +75,6 @@ class GradientTape:
         # In a derivative of a program the tape must be differentiated itself.
         has_marks = is_program(trace)
         if overlay is None or overlay.is_eager or not has_marks:
-            if self._from_start:
-                raise RuntimeError(
-                    "What was computed before a tape is known only while a function is "
-                    "traced. Received: from_start=True in code that runs eagerly. Put "
-                    "the computation into the `with` block of the tape."
-                )
             # Entered again, it goes on with what it has.
             self._recording = self._recording or Recording(self._uses)
             self._recording.start()
@@ -95,11 +83,8 @@ class GradientTape:
         is_new = self._trace is None
         self._trace = trace
         self._uses.traces = traces_under_way()
-        if self._from_start:
-            self._mark("from start")
-        else:
-            self._mark("start" if is_new else "resume")
-            self._detach_values(overlay.values)
+        self._mark("start" if is_new else "resume")
+        self._detach_values(overlay.values)
         overlay.watchers.append(self._uses)
         return self
 
@@ -116,7 +101,7 @@ class GradientTape:
         for leaf in foreign_libraries.flatten_sources(tensor)[0]:
             source = foreign_libraries.sources_of(leaf)
             variables = source.variables if source else ()
-            if self._trace is not None and not self._from_start:
+            if self._trace is not None:
                 self._detach_values(v for v in variables if not self._uses.watches(v))
             self._uses.watched |= dict.fromkeys(variables)
 
@@ -139,7 +124,10 @@ class GradientTape:
         targets, nesting = trees.flatten(target)
 
         def weigh(values: list[Any]) -> jax.Array:
-            return _weighted_sum(trees.unflatten(nesting, values), output_gradients)
+            weights = output_gradients
+            if weights is not None:
+                weights = [self._constant(weight) for weight in trees.leaves(weights)]
+            return _weighted_sum(trees.unflatten(nesting, values), weights)
 
         return self._derivatives(weigh, targets, sources, unconnected_gradients)
 
@@ -252,10 +240,16 @@ class GradientTape:
         values = self._overlay.values
         if self._overlay.is_current:
             for variable in [v for v in variables if v in values]:
-                values[variable] = source_p.bind(values[variable])
+                values[variable] = source_p.bind(values[variable], tape=None)
+
+    def _constant(self, weight: Any) -> Any:
+        """Returns a value that does not depend on sources, for this tape."""
+        if self._recording is not None:
+            return weight
+        return source_p.bind(as_array(weight), tape=self._number)
 
     def _mark(self, what: str) -> None:
-        self._state = "resume" if what.endswith("start") else what
+        self._state = "resume" if what == "start" else what
         mark_p.bind(tape=self._number, what=what)
 
 
@@ -285,7 +279,7 @@ class _Uses:
             values.append(value)
 
     def detach(self, value: Any) -> Any:
-        return source_p.bind(value)
+        return source_p.bind(value, tape=None)
 
     def is_known(self, value: Any) -> bool:
         """Returns whether a traced value belongs to where the tape was entered."""

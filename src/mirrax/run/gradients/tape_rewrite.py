@@ -32,13 +32,13 @@ mark_p = Primitive("tape_mark")
 """Where a tape starts or stops to record.
 
 From `start` and `resume` on it records, from `pause` and `stop` on it does not. At
-`start` it forgets what it has; at `from start` it gets everything so far.
+`start` it forgets what it has.
 """
 mark_p.def_abstract_eval(lambda **_: jax.core.ShapedArray((), jnp.bool_))
 
 source_p = Primitive("tape_source")
-"""A value detached from how it was computed: gradients end here."""
-source_p.def_abstract_eval(lambda aval: aval)
+"""A detached value: gradients of its tape, or of all tapes, end here."""
+source_p.def_abstract_eval(lambda aval, **_: aval)
 
 gradient_p = Primitive("tape_gradient")
 """Where a gradient is wanted: of the first input with respect to the others."""
@@ -124,7 +124,7 @@ def _gradient(eqn: JaxprEqn, program: _Program, values: Values, outer: Values) -
     target: Any = eqn.invars[0]
     sources: list[Any] = list(dict.fromkeys(eqn.invars[1:]))
     everything = _recorded(program.before(eqn), eqn.params["tape"])
-    recorded = _depending(everything, sources, target)
+    recorded = _depending(everything, sources, target, eqn.params["tape"])
     made = [var for item in recorded for var in item.outvars]
     computed = set(made).intersection(sources)
     is_nested = any(item.primitive is gradient_p for item in recorded)
@@ -156,7 +156,7 @@ def connected(
     eqns: Sequence[JaxprEqn], tape: int, target: Any, sources: Sequence[Any]
 ) -> set[Any]:
     """Returns those sources from which what a tape has recorded leads to the target."""
-    kept = _depending(_recorded(eqns, tape), sources, target)
+    kept = _depending(_recorded(eqns, tape), sources, target, tape)
     needed = {atom for eqn in kept for atom in eqn.invars if isinstance(atom, Var)}
     if isinstance(target, Var):
         needed.add(target)
@@ -167,12 +167,11 @@ def _recorded(eqns: Sequence[JaxprEqn], tape: int) -> list[JaxprEqn]:
     """Returns what ran while the tape recorded, and its marks."""
     kept: list[JaxprEqn] = []
     is_kept = False
-    for index, eqn in enumerate(eqns):
+    for eqn in eqns:
         if eqn.primitive is mark_p and eqn.params["tape"] == tape:
-            what = eqn.params["what"]
-            is_kept = what in ("start", "resume", "from start")
-            if what.endswith("start"):
-                kept = [] if what == "start" else list(eqns[:index])
+            is_kept = eqn.params["what"] in ("start", "resume")
+            if eqn.params["what"] == "start":
+                kept.clear()
             kept.append(eqn)
         elif is_kept:
             kept.append(eqn)
@@ -180,7 +179,7 @@ def _recorded(eqns: Sequence[JaxprEqn], tape: int) -> list[JaxprEqn]:
 
 
 def _depending(
-    eqns: Sequence[JaxprEqn], sources: Sequence[Any], target: Any
+    eqns: Sequence[JaxprEqn], sources: Sequence[Any], target: Any, tape: int
 ) -> list[JaxprEqn]:
     """Returns those equations that lead from the sources to the target.
 
@@ -192,7 +191,7 @@ def _depending(
     for eqn in eqns:
         if eqn.primitive is mark_p:
             forward.append(eqn)
-        elif eqn.primitive is not source_p and not reached.isdisjoint(_inputs(eqn)):
+        elif not _ends(eqn, tape) and not reached.isdisjoint(_inputs(eqn)):
             forward.append(eqn)
             reached.update(eqn.outvars)
     needed = {target} if isinstance(target, Var) else set()
@@ -202,6 +201,10 @@ def _depending(
             kept.append(eqn)
             needed.update(_inputs(eqn))
     return kept[::-1]
+
+
+def _ends(eqn: JaxprEqn, tape: int) -> bool:
+    return eqn.primitive is source_p and eqn.params["tape"] in (None, tape)
 
 
 def _inputs(eqn: JaxprEqn) -> list[Var]:
