@@ -23,7 +23,7 @@ from mirrax.data.nodes.interleaving import Interleave
 from mirrax.data.nodes.mapping import Map, Scan
 from mirrax.data.nodes.ordering import HintedShard, Limit, Repeat, Shard, Shuffle
 from mirrax.data.nodes.sources import Range, slices_of_columns
-from mirrax.data.plan.columns import Columns
+from mirrax.data.plan.columns import Columns, as_array
 from mirrax.data.plan.node import UNKNOWN, Node
 from mirrax.data.plan.seeds import random_seed
 from mirrax.data.thread_pool import AUTOTUNE as AUTOTUNE
@@ -129,7 +129,8 @@ class Operations(abc.ABC, Iterable[Tree], Generic[D]):
             initial_state: The state before the first element.
             scan_func: Returns the next state and a result of a state and an element.
         """
-        state = jax.tree.map(np.asarray, initial_state)
+        # NumPy's own strings would lose zeros at their end.
+        state = jax.tree.map(lambda x: as_array(x)[()], initial_state)
         return self._append(Scan, state, scan_func)
 
     # Selecting and ordering elements.

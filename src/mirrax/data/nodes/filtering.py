@@ -138,7 +138,7 @@ class Unique(SourceNode):
 
 
 def _key(leaf: Any) -> Any:
-    array = np.asarray(leaf)
+    array = cols.as_array(leaf)
     is_text = array.dtype.kind in "OSU"
     return array.shape, tuple(array.ravel().tolist()) if is_text else array.tobytes()
 

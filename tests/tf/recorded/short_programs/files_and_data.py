@@ -223,6 +223,8 @@ def bytes_that_end_in_zeros(tf, np):
         d.from_tensor_slices({"x": texts}).map(lambda e: e["x"]),
         d.from_tensors(texts[0]),
         d.from_generator(lambda: texts, output_signature=signature),
+        d.from_tensor_slices([*texts, b"a"]).unique(),
+        d.from_tensor_slices(texts).scan(b"", lambda s, x: (s + x, s + x)),
     ]
     return [[len(text.numpy()) for text in data] for data in made]
 
