@@ -40,12 +40,14 @@ def test_learning_rate_is_read_and_set_under_the_former_name():
     assert float(optimizer.learning_rate) == 0.5
 
 
-@pytest.mark.parametrize("given", [{}, {"save_format": "tf"}], ids=str)
-def test_model_is_saved_to_a_directory(given, tmp_path):
+@pytest.mark.parametrize(
+    ("args", "given"), [((), {}), ((True,), {}), ((), {"save_format": "tf"})], ids=str
+)
+def test_model_is_saved_to_a_directory(args, given, tmp_path):
     model = small_model()
     model.fit(ROWS, ROWS[:, :1], verbose=0)
     for _ in range(2):
-        model.save(str(tmp_path / "model"), **given)
+        model.save(str(tmp_path / "model"), *args, **given)
     loaded = tf.keras.models.load_model(str(tmp_path / "model"))
     assert (tmp_path / "model").is_dir()
     np.testing.assert_array_equal(loaded(ROWS), model(ROWS))
@@ -58,6 +60,21 @@ def test_weights_are_saved_under_any_name(name, tmp_path):
     model.save_weights(str(tmp_path / name))
     other.load_weights(str(tmp_path / name))
     np.testing.assert_array_equal(other(ROWS), model(ROWS))
+
+
+def test_latest_weights_are_complete_while_others_are_written(tmp_path):
+    class Looks(tf.keras.layers.Dense):
+        def save_own_variables(self, store):
+            seen.append(tf.train.latest_checkpoint(tmp_path))
+            super().save_own_variables(store)
+
+    seen = []
+    model = tf.keras.Sequential([tf.keras.Input((3,)), Looks(1)])
+    for name in ("first", "second"):
+        model.save_weights(tmp_path / name)
+    assert seen == [None, str(tmp_path / "first")]
+    (tmp_path / "removed.weights.h5").symlink_to("missing")
+    assert tf.train.latest_checkpoint(tmp_path) == str(tmp_path / "second")
 
 
 def test_model_checkpoint_takes_paths_without_extension(tmp_path):

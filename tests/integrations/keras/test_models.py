@@ -1,5 +1,6 @@
 """Models of a strategy train as one device trains them."""
 
+import concurrent.futures
 import contextlib
 import functools
 import signal
@@ -206,19 +207,64 @@ class FailingLayer(keras.layers.Dense):
         super().save_own_variables(store)
 
 
-@pytest.mark.parametrize("name", ["save", "save_weights"])
-def test_interrupted_save_leaves_the_former_file(name, tmp_path):
+@pytest.mark.parametrize("name", ["save", "save_weights", "directory"])
+def test_interrupted_save_leaves_the_former_files(name, tmp_path):
     model = keras.Sequential([keras.Input((2,)), FailingLayer(1)])
-    path = tmp_path / {"save": "m.keras", "save_weights": "m.weights.h5"}[name]
-    getattr(model, name)(path)
-    former = model.get_weights()
-    model.set_weights([w + 1 for w in former])
+    path = tmp_path / {"save": "m.keras", "save_weights": "m.weights.h5"}.get(name, "m")
+
+    def save():
+        if name == "directory":
+            model.save(path, zipped=False)
+        else:
+            getattr(model, name)(path)
+
+    save()
+    if name == "directory":
+        (path / "assets" / "mine.txt").write_text("of the user")
+    files = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    model.set_weights([w + 1 for w in model.get_weights()])
     model.layers[0].fails = True
     with pytest.raises(OSError, match="No space"):
-        getattr(model, name)(path)
+        save()
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == files
     assert list(tmp_path.iterdir()) == [path]
-    model.load_weights(path)
-    np.testing.assert_array_equal(model.get_weights()[0], former[0])
+    model.layers[0].fails = False
+    save()
+    assert {p for p in tmp_path.rglob("*") if p.is_file()} == {*files}
+
+
+def test_refused_save_to_a_directory_changes_nothing(tmp_path, monkeypatch):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.save(tmp_path, zipped=False)
+    (tmp_path / "assets" / "mine.txt").write_text("of the user")
+    monkeypatch.setattr("builtins.input", lambda *args: "n")
+    model.save(tmp_path, overwrite=False, zipped=False)
+    assert (tmp_path / "assets" / "mine.txt").read_text() == "of the user"
+
+
+def test_save_replaces_what_a_link_refers_to(tmp_path):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    (tmp_path / "store").mkdir()
+    link = tmp_path / "latest.keras"
+    link.symlink_to("store/model.keras")
+    model.save(link)
+    assert link.is_symlink()
+    assert (tmp_path / "store" / "model.keras").is_file()
+
+
+def test_missing_folder_is_named_as_the_user_did(tmp_path):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    with pytest.raises(OSError, match=r"missing/m\.keras'"):
+        model.save(tmp_path / "missing" / "m.keras")
+
+
+def test_threads_may_save_to_one_path(tmp_path):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    path = tmp_path / "m.keras"
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda _: model.save(path), range(12)))
+    assert list(tmp_path.iterdir()) == [path]
+    keras.models.load_model(path)
 
 
 def test_saved_model_is_loaded_into_the_scope(trained, tmp_path):

@@ -28,12 +28,17 @@ def resume(model, folder):
     return len(history.history["loss"])
 
 
-def epochs_until_stop(model, moment, stops):
-    """Returns how many epochs `fit` runs if this worker stops in the first, or not."""
+def epochs_until_stop(model, moment, number):
+    """Returns how many epochs `fit` runs if this worker stops in the first, or not.
+
+    Args:
+        number: Of the epoch or batch in which it stops; None if it does not.
+    """
     x, y = programs.data_for(model, rows=8)
 
-    def stop(number, logs=None):
-        model.stop_training = stops
+    def stop(current, logs=None):
+        if current == number:
+            model.stop_training = True
 
     callbacks = [keras.callbacks.LambdaCallback(**{moment: stop})]
     history = model.fit(x, y, 4, epochs=3, verbose=0, callbacks=callbacks)
@@ -95,8 +100,10 @@ def train(folder):
     except ValueError as error:
         results["other later batches"] = str(error)
     results["epochs until one stops"] = [
-        epochs_until_stop(model, "on_epoch_end", worker == 1),
-        epochs_until_stop(model, "on_train_batch_end", True),
+        epochs_until_stop(model, "on_epoch_begin", 0 if worker == 1 else None),
+        epochs_until_stop(model, "on_epoch_end", 0 if worker == 1 else None),
+        epochs_until_stop(model, "on_train_batch_end", 1 if worker == 1 else None),
+        epochs_until_stop(model, "on_train_batch_end", 0),
     ]
     results["epochs left"] = resume(model, folder)
     results["resumed"] = model.get_weights()

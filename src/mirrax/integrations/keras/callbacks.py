@@ -167,10 +167,10 @@ class _FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
 
 
 class _StopTogether(keras.callbacks.Callback):  # type: ignore[misc]
-    """Ends `fit` on all workers after an epoch in which `stop_training` is set on one.
+    """Ends `fit` on all workers where `stop_training` is set on one, between epochs.
 
     Within an epoch all must set it after the same batch: others would wait in the next
-    step.
+    step. To ask them after each batch would make Keras wait for its results.
     """
 
     def __init__(self, topology: Topology) -> None:
@@ -178,13 +178,14 @@ class _StopTogether(keras.callbacks.Callback):  # type: ignore[misc]
         self._topology = topology
 
     @override
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        if self.model.stop_training:
-            topic = f"stop_training after batch {batch}"
-            worker_exchange.exchange(self._topology, topic, True)
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._stop_if_one_does()
 
     @override
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self._stop_if_one_does()
+
+    def _stop_if_one_does(self) -> None:
         own = bool(self.model.stop_training)
         answers = worker_exchange.exchange(self._topology, "stop_training", own)
         self.model.stop_training = any(answers)

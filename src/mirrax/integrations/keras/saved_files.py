@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import pathlib
-import shutil
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -17,40 +17,53 @@ _SUFFIXES = {
 
 
 def replace_file(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Saves a model with a function of Keras, first under another name.
+    """Saves a model with a function of Keras, first to a folder beside the place.
 
     A process that ends while it writes leaves the former file, from which a job that
-    is started again goes on.
+    is started again goes on. In a directory of a model, each file is replaced alone.
+
+    Keras itself writes remote and sharded files, files in folders that are not there
+    yet, and those for which it asks the user before it replaces others.
     """
     call = inspect.signature(original).bind(*args, **kwargs)
     path: Any = call.arguments.get("filepath")
-    if call.arguments.get("zipped") is False:
-        _remove_assets(pathlib.Path(path))
-    if not _is_one_file(original.__name__, path, call.arguments):
+    if not _is_local(path, call.arguments):
         return original(*args, **kwargs)
-    partial = pathlib.Path(path).with_name(f".partial-{pathlib.Path(path).name}")
-    call.arguments["filepath"] = str(partial)
-    try:
+    # What a link refers to is replaced, not the link.
+    place = pathlib.Path(os.path.realpath(path))
+    if call.arguments.get("zipped") is False and place.suffix != ".keras":
+        folder, name = place, ""
+        folder.mkdir(parents=True, exist_ok=True)
+    else:
+        folder, name = place.parent, place.name
+        is_known = os.fspath(path).endswith(_SUFFIXES.get(original.__name__, ()))
+        if not is_known or not folder.is_dir():
+            return original(*args, **kwargs)
+    with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder) as partial:
+        call.arguments["filepath"] = os.path.join(partial, name)
         result = original(*call.args, **call.kwargs)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+        _move(pathlib.Path(partial), folder)
     return result
 
 
-def _remove_assets(path: pathlib.Path) -> None:
-    """Lets Keras save to a directory again: it refuses one with assets."""
-    if (path / "config.json").exists() and (path / "model.weights.h5").exists():
-        shutil.rmtree(path / "assets", ignore_errors=True)
-
-
-def _is_one_file(function: str, path: Any, given: dict[str, Any]) -> bool:
-    """Returns whether Keras writes one local file, without asking the user."""
+def _is_local(path: Any, given: dict[str, Any]) -> bool:
+    """Returns whether Keras writes no remote or sharded files, and asks nobody."""
     return (
         isinstance(path, str | os.PathLike)
-        and os.fspath(path).endswith(_SUFFIXES.get(function, ()))
         and "://" not in os.fspath(path)
         and given.get("overwrite", True) is True
-        and given.get("zipped") is not False
         and given.get("max_shard_size") is None
     )
+
+
+def _move(source: pathlib.Path, folder: pathlib.Path) -> None:
+    """Moves files, with their folders, and replaces those of the same names."""
+    # A folder comes before what is in it.
+    for path in sorted(source.rglob("*")):
+        target = folder / path.relative_to(source)
+        if path.is_dir():
+            target.mkdir(exist_ok=True)
+            continue
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(path, target)

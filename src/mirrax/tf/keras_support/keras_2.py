@@ -51,18 +51,28 @@ def install(keras: Any) -> None:
 def latest_weights(directory: Any) -> str | None:
     """Returns the newest file of weights in a directory, without its extension."""
     files = pathlib.Path(directory).absolute().glob(f"*{_WEIGHTS}")
-    newest = max(files, key=lambda path: path.stat().st_mtime_ns, default=None)
+    newest = max(files, key=_time_of, default=None)
     return None if newest is None else str(newest).removesuffix(_WEIGHTS)
+
+
+def _time_of(path: pathlib.Path) -> int:
+    """Returns when a file was written; 0 if it was removed meanwhile."""
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
 
 
 def _save(
     original: Callable[..., Any], model: Any, filepath: Any, *args: Any, **kw: Any
 ) -> Any:
     """Saves a model; to a directory if the path has no extension."""
-    if not args and not str(filepath).endswith(_MODELS):
+    if not str(filepath).endswith(_MODELS):
         if kw.get("save_format", "tf") == "tf":
             kw.pop("save_format", None)
-        kw.setdefault("zipped", False)
+        bound = inspect.signature(original).bind(model, filepath, *args, **kw)
+        if "zipped" not in bound.arguments:
+            kw["zipped"] = False
     return original(model, filepath, *args, **kw)
 
 
