@@ -101,3 +101,41 @@ def test_batches_of_examples_are_parsed(tmp_path):
     (batch,) = tf.data.TFRecordDataset(str(tmp_path / "a")).batch(2)
     parsed = tf.io.parse_example(batch, {"i": tf.io.FixedLenFeature([], tf.int64)})
     assert parsed["i"].tolist() == [0, 1]
+
+
+def _example(*values):
+    number = tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+    features = tf.train.Features(feature={"v": number})
+    return tf.train.Example(features=features).SerializeToString()
+
+
+@pytest.mark.parametrize("dtype", [tf.int64, tf.string])
+def test_no_examples_are_parsed(dtype):
+    features = {
+        "v": tf.io.VarLenFeature(dtype),
+        "s": tf.io.FixedLenSequenceFeature([2], dtype, allow_missing=True),
+        "r": tf.io.RaggedFeature(dtype),
+    }
+    parsed = tf.io.parse_example(tf.constant([], tf.string), features)
+    dense = parsed["v"].dense
+    assert (dense.shape, dense.dtype) == ((0, 0), dtype)
+    assert (parsed["s"].shape, parsed["s"].dtype) == ((0, 0, 2), dtype)
+    assert (parsed["r"].to_list(), parsed["r"].dtype) == ([], dtype)
+
+
+def test_a_sequence_has_whole_values():
+    features = {"v": tf.io.FixedLenSequenceFeature([2], tf.int64, allow_missing=True)}
+    message = r"multiple of the 2 .*Received: 3 values for the shape \[2\]. Correct"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        tf.io.parse_example([_example(1, 2, 3)], features)
+
+
+def test_values_are_read_once_or_as_equal_ragged_features():
+    ragged = tf.io.RaggedFeature(tf.int64, value_key="v")
+    both = tf.io.parse_example([_example(1)], {"a": ragged, "b": ragged})
+    assert both["a"].to_list() == both["b"].to_list() == [[1]]
+    features = {"v": tf.io.FixedLenFeature([], tf.int64), "r": ragged}
+    with pytest.raises(
+        ValueError, match=r"Received: Fixed.* and Ragged.* for 'v'. Par"
+    ):
+        tf.io.parse_example([_example(1)], features)

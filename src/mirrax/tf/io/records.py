@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ import numpy as np
 
 import mirrax
 from mirrax.errors import InvalidArgumentError
-from mirrax.tf.dtypes import string
+from mirrax.tf.dtypes import as_dtype, string
 from mirrax.tf.tensors.host_tensors import host
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor, several_ragged_dimensions
 from mirrax.tf.tensors.sparse_tensors import SparseTensor
@@ -94,12 +95,26 @@ def parse_example(
 ) -> Any:
     """Returns the features of examples; a `VarLenFeature` is a sparse tensor."""
     texts = string_tensor(serialized).tolist()
-    plain = {_key_of(name, f): _plain(f) for name, f in features.items()}
-    parsed = mirrax.data.parse_example(texts, plain)
+    parsed = mirrax.data.parse_example(texts, _by_key(features))
     return {
         name: _tensor_of(parsed[_key_of(name, feature)], feature)
         for name, feature in features.items()
     }
+
+
+def _by_key(features: Any) -> dict[str, Any]:
+    """Returns what to read, by the names in the examples."""
+    wanted: dict[str, Any] = {}
+    for name, feature in features.items():
+        plain = _plain(feature)
+        known = wanted.setdefault(_key_of(name, feature), plain)
+        if known is not plain and known != plain:
+            raise ValueError(
+                "Features that read the same values must be equal `RaggedFeature`s. "
+                f"Received: {known} and {feature} for {_key_of(name, feature)!r}. "
+                "Parse one of them, and convert what it gives."
+            )
+    return wanted
 
 
 def _key_of(name: str, feature: Any) -> str:
@@ -114,9 +129,11 @@ def _plain(feature: Any) -> Any:
 
 def _tensor_of(rows: Any, feature: Any) -> Any:
     if isinstance(feature, RaggedFeature):
-        return RaggedTensor.from_row_lengths(np.concatenate(rows), list(map(len, rows)))
+        values = np.concatenate([*rows, np.empty(0, as_dtype(feature.dtype))])
+        return RaggedTensor.from_row_lengths(values, list(map(len, rows)))
     if isinstance(feature, mirrax.data.VarLenFeature):
-        return SparseTensor.of_dense(*_padded(rows, None))
+        none = np.empty(0, as_dtype(feature.dtype))
+        return SparseTensor.of_dense(*_padded(rows, none, None))
     if not isinstance(feature, FixedLenSequenceFeature):
         return host(rows)
     if not feature.allow_missing and not all(map(len, rows)):
@@ -124,14 +141,29 @@ def _tensor_of(rows: Any, feature: Any) -> Any:
             "A `FixedLenSequenceFeature` must be in every example. Received: an "
             "example without values. Give the feature `allow_missing=True`."
         )
+    size = math.prod(feature.shape)
+    for row in rows:
+        if len(row) % size:
+            raise InvalidArgumentError(
+                "The number of values of a `FixedLenSequenceFeature` must be a "
+                f"multiple of the {size} of its shape. Received: {len(row)} values for "
+                f"the shape {feature.shape}. Correct the shape, or the examples."
+            )
+    none = np.empty((0, *feature.shape), as_dtype(feature.dtype))
     shaped = [row.reshape(-1, *feature.shape) for row in rows]
-    return _padded(shaped, feature.default_value)[0]
+    return _padded(shaped, none, feature.default_value)[0]
 
 
-def _padded(rows: list[Any], filler: Any) -> tuple[Any, Any]:
-    """Returns rows filled up to the longest one, and where they have values."""
+def _padded(rows: list[Any], none: Any, filler: Any) -> tuple[Any, Any]:
+    """Returns rows filled up to the longest one, and where they have values.
+
+    Args:
+        rows: The rows.
+        none: A row without values.
+        filler: What they are filled up with; 0, or empty text, by default.
+    """
     shape = (len(rows), max(map(len, rows), default=0))
-    first = rows[0]
+    first = rows[0] if rows else none
     if filler is None:
         filler = b"" if first.dtype == string else 0
     batch = np.full((*shape, *first.shape[1:]), filler, first.dtype)
