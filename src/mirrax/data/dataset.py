@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import glob as globbing
 import itertools
+import logging
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,7 +27,7 @@ from mirrax.data.nodes.caching import SavedElements
 from mirrax.data.nodes.combining import Concatenate, Zip, chosen, sampled
 from mirrax.data.nodes.filtering import Filter
 from mirrax.data.nodes.mapping import Map
-from mirrax.data.nodes.ordering import Repeat, Shuffle
+from mirrax.data.nodes.ordering import Limit, Repeat, Shard, Shuffle
 from mirrax.data.nodes.sources import (
     Generated,
     RandomNumbers,
@@ -161,17 +162,22 @@ class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
         """Returns the number of elements; -1 if infinite, -2 if unknown."""
         return self._plan.cardinality
 
-    def ignore_errors(self) -> Dataset:
+    def ignore_errors(self, log_warning: bool = False) -> Dataset:
         """Returns this dataset without elements for which a function raised an error.
 
-        That is a function given to `map` or `filter`. Errors of the sources of `batch`,
-        `zip` and other operations that combine elements are raised: ignore them there.
+        That is a function given to `map` or `filter`, after which there are only these
+        and `take`, `skip`, `shard`, `shuffle`, `repeat`, `prefetch` and `concatenate`.
+        Before others, such as `batch`, `zip` and `cache`, ignore errors there.
+
+        Args:
+            log_warning: Whether the errors are logged as warnings, not as information.
 
         >>> dataset = Dataset.range(4).map(lambda x: 6 // int(x)).ignore_errors()
         >>> [int(x) for x in dataset]
         [6, 3, 2]
         """
-        return self._with_plan(_skipping_errors(self._plan))
+        level = logging.WARNING if log_warning else logging.INFO
+        return self._with_plan(_skipping_errors(self._plan, level))
 
     def as_numpy_iterator(self) -> Iterator[Tree]:
         """Returns the elements as NumPy arrays, which they are anyway."""
@@ -363,12 +369,15 @@ def _without_vectorizing(node: Node) -> Node:
     return node
 
 
-def _skipping_errors(node: Node) -> Node:
+# Others would combine elements differently, such as those of another dataset.
+_WITHOUT_SOME = Map | Filter | Limit | Shard | Shuffle | Repeat | Prefetch | Concatenate
+
+
+def _skipping_errors(node: Node, level: int) -> Node:
     if type(node) in (Map, Filter):
-        node = dataclasses.replace(node, skips_errors=True)  # type: ignore[call-arg]
-    # Others would combine elements differently, such as those of another dataset.
-    if isinstance(node, Map | Filter | Prefetch | Shuffle | Repeat | Concatenate):
-        return replace_inputs(node, _skipping_errors)
+        node = dataclasses.replace(node, skip_log_level=level)  # type: ignore[call-arg]
+    if isinstance(node, _WITHOUT_SOME):
+        return replace_inputs(node, lambda source: _skipping_errors(source, level))
     return node
 
 

@@ -126,9 +126,24 @@ def test_errors_of_elements_are_ignored_up_to_where_elements_are_combined():
     inverses = Dataset.range(4).map(_inverse)
     kept = inverses.prefetch(2).repeat(2).ignore_errors()
     assert [int(x) for x in kept] == [6, 3, 2, 6, 3, 2]
+    # Those that are left out count for nothing.
+    assert [int(x) for x in inverses.skip(1).take(2).ignore_errors()] == [3, 2]
+    assert [int(x) for x in inverses.shard(2, 0).ignore_errors()] == [6, 2]
     # Otherwise, each of the others would belong to another number.
     with pytest.raises(ZeroDivisionError):
         list(Dataset.zip(inverses, Dataset.range(4)).ignore_errors())
+
+
+@pytest.mark.parametrize(
+    "failing",
+    [Dataset.range(4).map(_inverse), Dataset.range(4).filter(_inverse)],
+    ids=["map", "filter"],
+)
+def test_ignored_errors_are_logged_as_warnings_if_wanted(failing, caplog):
+    list(failing.ignore_errors())
+    assert not caplog.records
+    list(failing.ignore_errors(log_warning=True))
+    assert "ZeroDivisionError" in caplog.text
 
 
 def test_a_position_among_ignored_errors_is_restored():

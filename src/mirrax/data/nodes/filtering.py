@@ -68,9 +68,9 @@ class _FilterStream(SourceStream, DelayingStream):
                 result = cols.call(self._node.predicate, self.structure, row)
                 return _truth_of(result, operation)
         except Exception as error:
-            if not self._node.skips_errors:
+            if not self._node.skip_log_level:
                 raise
-            log_skipped(error)
+            log_skipped(error, self._node.skip_log_level)
             return False
 
 
@@ -84,7 +84,7 @@ class Filter(SourceNode):
     is_until_false: ClassVar[bool] = False
 
     predicate: Callable[..., Any]
-    skips_errors: bool = dataclasses.field(default=False, repr=False)
+    skip_log_level: int = dataclasses.field(default=0, repr=False)
 
     @property
     @override

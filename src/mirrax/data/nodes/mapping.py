@@ -36,7 +36,8 @@ class Map(SourceNode):
 
     Args:
         num_threads: How many calls run at once; 0 for sequential calls.
-        skips_errors: Whether elements for which it raises an error are left out.
+        skip_log_level: The level at which errors of elements that are left out are
+            logged; 0 if none is left out.
     """
 
     is_expensive = True
@@ -44,12 +45,12 @@ class Map(SourceNode):
     function: Callable[..., Any]
     num_threads: int = 0
     vectorize: bool = True
-    skips_errors: bool = dataclasses.field(default=False, repr=False)
+    skip_log_level: int = dataclasses.field(default=0, repr=False)
 
     @override
     def open(self, epoch: Epoch) -> Stream:
         source = self.source.open(epoch)
-        function = MappedFunction(self.function, self.vectorize, self.skips_errors)
+        function = MappedFunction(self.function, self.vectorize, self.skip_log_level)
         kind = _MapStream if self.num_threads < 2 else _ParallelMapStream
         return kind(source, self, function)
 
@@ -62,7 +63,7 @@ class Map(SourceNode):
     @override
     def cardinality(self) -> int:
         inner = self.source.cardinality
-        return UNKNOWN if self.skips_errors and inner > 0 else inner
+        return UNKNOWN if self.skip_log_level and inner > 0 else inner
 
 
 class _MapStream(SourceStream, DelayingStream):

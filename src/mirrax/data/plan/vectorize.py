@@ -53,9 +53,9 @@ _WRITES = {"STORE_ATTR", "STORE_DEREF", "STORE_GLOBAL", "STORE_SUBSCR"}
 _log = logging.getLogger(__name__)
 
 
-def log_skipped(error: Exception) -> None:
+def log_skipped(error: Exception, level: int) -> None:
     """Logs the error of an element that is left out."""
-    _log.info("Left out an element because of its error: %r", error)
+    _log.log(level, "Left out an element because of its error: %r", error)
 
 
 class NotVectorizable(Exception):  # noqa: N818 - a signal to the planner
@@ -66,10 +66,10 @@ class MappedFunction:
     """A function that is called for many elements at once if the results are equal."""
 
     def __init__(
-        self, function: Callable[..., Any], vectorize: bool, skips_errors: bool = False
+        self, function: Callable[..., Any], vectorize: bool, skip_log_level: int = 0
     ) -> None:
         self._function = function
-        self._skips_errors = skips_errors
+        self._skip_log_level = skip_log_level
         self._vectorize = vectorize and is_pure(function)
         self._is_deterministic = self._vectorize and is_deterministic(function)
         self._is_verified = False
@@ -107,9 +107,9 @@ class MappedFunction:
                 leaves, nesting = jax.tree.flatten(result)
                 self._check(nesting, result)
         except Exception as error:
-            if not self._skips_errors:
+            if not self._skip_log_level:
                 raise
-            log_skipped(error)
+            log_skipped(error, self._skip_log_level)
             return None
         return leaves, nesting
 

@@ -114,9 +114,6 @@ class _Tensors:
         given = mirrax.data.AUTOTUNE if buffer_size is None else buffer_size
         return super().prefetch(given)  # type: ignore[misc]
 
-    def ignore_errors(self, log_warning: bool = False) -> Any:
-        return super().ignore_errors()  # type: ignore[misc]
-
     def cardinality(self) -> Any:
         return host(np.int64(super().cardinality()))  # type: ignore[misc]
 
