@@ -172,6 +172,6 @@ def parse_enum(kind: type[E], choice: E | str) -> E:
     if isinstance(choice, str) and choice.upper() in kind.__members__:
         return kind[choice.upper()]
     raise ValueError(
-        f"Expected one of {', '.join(kind.__members__)}, as a `{kind.__name__}` or its "
-        f"name. Received: {choice!r}."
+        f"Expected one of {', '.join(kind.__members__)}, as a member of "
+        f"`{kind.__name__}` or its name. Received: {choice!r}."
     )

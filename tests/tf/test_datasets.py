@@ -21,6 +21,28 @@ def test_elements_are_tensors():
     assert [label.numpy() for label in y] == [3, 4]
 
 
+def _in_two_orders(x):
+    return {"b": x, "a": x + 2} if int(x) == 0 else {"a": x + 2, "b": x}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda first, second: first.concatenate(second),
+        lambda *both: Dataset.choose_from_datasets(both, Dataset.range(2)),
+        lambda *both: Dataset.sample_from_datasets(both, seed=1),
+        lambda *_: Dataset.range(2).map(_in_two_orders),
+    ],
+    ids=["concatenate", "choose", "sample", "map"],
+)
+def test_dicts_with_keys_in_another_order_are_combined(make):
+    first = Dataset.from_tensors({"b": 0, "a": 2})
+    second = Dataset.from_tensors({"a": 3, "b": 1})
+    elements = list(make(first, second))
+    values = sorted((int(x["b"]), int(x["a"])) for x in elements)
+    assert values == [(0, 2), (1, 3)]
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -372,5 +394,15 @@ def test_csv_files_are_decompressed(tmp_path):
     features, labels = next(iter(batches))
     assert features["y"].numpy().tolist() == [3.0, 6.0]
     assert labels.numpy().tolist() == [1, 0]
+    for options, message in (
+        ({"label_name": "z"}, "one of the columns. Received: 'z', .* Select that"),
+        ({"select_columns": ["z"]}, r"Received: \['z'\]. Give some of \['label', 'x'"),
+        ({"column_names": ["x", "x"]}, r"\['x', 'x'\]. Give others as `column_names`"),
+        ({"column_names": ["x", "y"]}, r"3 fields, .* or give all `column_names`"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            tf.data.experimental.make_csv_dataset(
+                path, 2, compression_type="GZIP", **options
+            )
     with pytest.raises(ValueError, match="Decompress the files"):
         list(tf.data.experimental.CsvDataset(path, [tf.int32], "BZIP2"))

@@ -121,7 +121,7 @@ def make_csv_dataset(
     if label_name is not None and label_name not in chosen:
         raise ValueError(
             f"`label_name` must be one of the columns. Received: {label_name!r}, for "
-            f"{chosen}."
+            f"{chosen}. Select that column, too, or name one of these."
         )
     if column_defaults is None:
         rows = _first_rows(
@@ -131,7 +131,8 @@ def make_csv_dataset(
             if len(row) != len(column_names):
                 raise ValueError(
                     "Each line must have a field for each column. Received: "
-                    f"{len(row)} fields, for the columns {list(column_names)}."
+                    f"{len(row)} fields, for the columns {list(column_names)}. Mend "
+                    "the line, or give all `column_names`."
                 )
         missing = ("", na_value)
         column_defaults = [
@@ -163,9 +164,18 @@ def make_csv_dataset(
 def _numbers_of(selected: Any, names: list[str]) -> list[int]:
     """Returns the numbers of the selected columns, given by name or number."""
     if len(set(names)) < len(names):
-        raise ValueError(f"The names of columns must differ. Received: {names}.")
+        raise ValueError(
+            f"The names of columns must differ. Received: {names}. Give others as "
+            "`column_names`."
+        )
     if selected is None:
         return list(range(len(names)))
+    unknown = [x for x in selected if not isinstance(x, int) and x not in names]
+    if unknown:
+        raise ValueError(
+            f"`select_columns` must be columns of the file. Received: {unknown}. Give "
+            f"some of {names}, or their numbers."
+        )
     return sorted(x if isinstance(x, int) else names.index(x) for x in selected)
 
 
