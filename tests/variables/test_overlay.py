@@ -2,11 +2,17 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import mirrax
 from mirrax import VariableAggregation
 from tests.programs import create, parts
+
+ON_READ_SUM = {
+    "synchronization": mirrax.VariableSynchronization.ON_READ,
+    "aggregation": VariableAggregation.SUM,
+}
 
 
 def test_reads_and_writes_keep_their_order(strategy):
@@ -179,6 +185,27 @@ def test_functions_share_the_variables_of_the_program(strategy):
 
     assert outer() == 30.0
     assert v.numpy() == 3.0
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [ON_READ_SUM, {}, {"sharded": True}],
+    ids=["on read", "mirrored", "sharded"],
+)
+@pytest.mark.parametrize("value", [4.0, [4.0, 2.0]], ids=["scalar", "vector"])
+def test_a_write_at_compile_time_changes_the_stored_value(strategy, kind, value):
+    with strategy.scope():
+        v = mirrax.Variable(np.zeros(np.shape(value), np.float32), **kind)
+
+    @mirrax.function
+    def write():
+        with jax.ensure_compile_time_eval():
+            v.assign(value)
+            v.assign(v.read_value() + 1.0)
+
+    for _ in range(2):
+        write()
+    assert v.numpy().tolist() == (np.asarray(value) + 1.0).tolist()
 
 
 def test_a_read_at_compile_time_gives_the_stored_value(strategy):

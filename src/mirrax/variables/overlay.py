@@ -93,6 +93,11 @@ class Overlay(abc.ABC):
         """Whether a write here can reach the overlay."""
         return current_trace() is self._trace
 
+    @property
+    def writes_at_once(self) -> bool:
+        """Whether a write here happens now and once, not in each call of a program."""
+        return False
+
     @abc.abstractmethod
     def knows(self, variable: Variable) -> bool:
         """Returns whether `variable` has its value in this overlay."""
@@ -141,7 +146,8 @@ class Overlay(abc.ABC):
 class TraceOverlay(Overlay):
     """The overlay of a whole program: each variable that it reads becomes an input.
 
-    In a `jax.ensure_compile_time_eval` block, a read gives the stored value.
+    In a `jax.ensure_compile_time_eval` block, a read gives the stored value. Outside of
+    replicas a write changes it.
     """
 
     def __init__(self, inside_replica: bool, parent: Overlay | None = None) -> None:
@@ -152,20 +158,23 @@ class TraceOverlay(Overlay):
     def knows(self, variable: Variable) -> bool:
         return True
 
+    @property
     @override
-    def write(self, variable: Variable, value: jax.Array) -> None:
-        if evaluates_constants() and not self.inside_replica:
-            # Now and once, not in each call of the program.
-            with stack.overlaid(None), evaluated():
-                variable.assign(value)
-        else:
-            super().write(variable, value)
+    def writes_at_once(self) -> bool:
+        return evaluates_constants() and not self.inside_replica
+
+    @override
+    def seen(self, variable: Variable) -> jax.Array | None:
+        if not evaluates_constants() or variable in self.written:
+            return None
+        with stack.overlaid(None), evaluated():
+            return variable.read_stored()
 
     @override
     def _find(self, variable: Variable) -> jax.Array:
-        if evaluates_constants() and variable not in self.written:
-            with stack.overlaid(None), evaluated():
-                return variable.read_stored()
+        stored = self.seen(variable)
+        if stored is not None:
+            return stored
         if variable not in self.values:
             # In the outermost trace, so that a first read inside a scan or a cond is
             # an input of the program too.

@@ -14,7 +14,7 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax._jax.arrays import shards, uncommitted, view, whole
-from mirrax._jax.traces import is_eager, is_staging
+from mirrax._jax.traces import evaluated, is_eager, is_staging
 from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.context import stack
 from mirrax.devices.logical_devices import name_of
@@ -167,15 +167,15 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
 
     def assign(self, value: Any) -> Any:
         """Replaces the value."""
-        return self._write(replace, value)
+        return self._change(replace, value)
 
     def assign_add(self, delta: Any) -> Any:
         """Adds `delta` to the value."""
-        return self._write(operator.add, delta)
+        return self._change(operator.add, delta)
 
     def assign_sub(self, delta: Any) -> Any:
         """Subtracts `delta` from the value."""
-        return self._write(operator.sub, delta)
+        return self._change(operator.sub, delta)
 
     def ref(self) -> Reference:
         """A hashable handle of this variable, for dicts and sets.
@@ -304,6 +304,13 @@ class Variable(ArrayLike, Stored, Leaf, metaclass=VariableType):
                 "Use `@mirrax.function` in place of `jax.jit` and "
                 "`mirrax.value_and_grad` in place of `jax.grad`, or assign outside."
             )
+
+    def _change(self, change: Change, given: Any) -> Any:
+        overlay = stack.overlay()
+        if overlay is None or not overlay.writes_at_once:
+            return self._write(change, given)
+        with stack.overlaid(None), evaluated():
+            return self._write(change, given)
 
     def _write(self, change: Change, given: Any) -> Any:
         given = self._fitting(given)
