@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 
+import mirrax
 from mirrax import tf
 
 v1 = tf.compat.v1
@@ -244,9 +245,12 @@ def test_values_are_computed_in_a_colocation():
 
 def test_default_strategy_has_the_methods_of_version_1():
     strategy = v1.distribute.get_strategy()
+    assert not isinstance(mirrax.get_strategy(), type(strategy))
     iterator = strategy.make_dataset_iterator(tf.data.Dataset.range(4).batch(2))
     sums = [strategy.experimental_run(tf.reduce_sum, iterator) for _ in range(2)]
     assert [int(x) for x in sums] == [1, 5]
     assert strategy.unwrap(3) == (3,)
     assert strategy.update_config_proto(v1.ConfigProto()) == v1.ConfigProto()
     assert strategy is tf.distribute.get_strategy()
+    assert strategy.run(tf.distribute.get_strategy) is strategy
+    assert strategy.run(tf.distribute.has_strategy) is False

@@ -103,7 +103,8 @@ class _Calls:
 def require_scope(strategy: Any) -> None:
     """Raises unless the current strategy is `strategy`."""
     current = mirrax.get_strategy()
-    if current is not strategy:
+    is_default = not mirrax.has_strategy() and isinstance(strategy, type(current))
+    if current is not strategy and not is_default:
         raise RuntimeError(
             'Need to be inside "with strategy.scope()" for '
             f"{strategy!r}. Received: a call in the scope of {current!r}. Enter the "

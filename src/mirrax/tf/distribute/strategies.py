@@ -163,12 +163,15 @@ class RunsLikeTensorFlow(DeprecatedMethods):
 
 
 def get_strategy() -> mirrax.Strategy:
-    """Returns the current strategy; the default one gets the methods of version 1."""
-    strategy = mirrax.get_strategy()
-    if not mirrax.has_strategy() and not isinstance(strategy, DeprecatedMethods):
-        kind, own = type(strategy), {"isolates_session_state": False}
-        strategy.__class__ = type(kind.__name__, (DeprecatedMethods, kind), own)
-    return strategy
+    """Returns the current strategy; the default one has the methods of version 1."""
+    return mirrax.get_strategy() if mirrax.has_strategy() else _default_strategy()
+
+
+@functools.cache
+def _default_strategy() -> mirrax.Strategy:
+    kind, own = type(mirrax.get_strategy()), {"isolates_session_state": False}
+    made: mirrax.Strategy = type(kind.__name__, (DeprecatedMethods, kind), own)()
+    return made
 
 
 class MirroredStrategy(RunsLikeTensorFlow, mirrax.MirroredStrategy):
