@@ -29,3 +29,12 @@ def test_name_scope_of_a_module_is_its_name():
             return tf.Variable(1.0, name="w")
 
     assert Layer(name="first").build().name == "first/w:0"
+
+
+def test_a_wrong_name_says_what_to_pass():
+    with pytest.raises(ValueError, match=r"must be a string. Received: 3. Pass"):
+        tf.name_scope(3)
+    with pytest.raises(ValueError, match=r"'a b' is not.*Received: Module\(name='a b'"):
+        tf.Module(name="a b")
+    with pytest.raises(ValueError, match=r"'2d' is not.*name=None\). Pass a `name`"):
+        type("2d", (tf.Module,), {})()

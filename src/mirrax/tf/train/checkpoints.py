@@ -169,10 +169,13 @@ class CheckpointOptions:
 
     def __post_init__(self) -> None:
         for callback in self.experimental_write_callbacks or ():
-            assert len(inspect.signature(callback).parameters) <= 1, (
-                "A callback after a save takes the path of the checkpoint, or nothing. "
-                f"Received: {callback!r}."
-            )
+            count = len(inspect.signature(callback).parameters)
+            if count > 1:
+                raise ValueError(
+                    "A callback after a save takes the path of the checkpoint, or "
+                    f"nothing. Received: {callback!r}, which has {count} parameters. "
+                    "Bind the others with `functools.partial` or a lambda."
+                )
 
     @property
     def is_async(self) -> bool:

@@ -23,7 +23,9 @@ class Module:
         self._name = _name_of(type(self)) if name is None else name
         if not self._name.isidentifier():
             raise ValueError(
-                f"{name!r} is not a valid module name. Use letters, digits and '_'."
+                f"{self._name!r} is not a valid module name: it must be a Python "
+                f"identifier. Received: {type(self).__name__}(name={name!r}). Pass a "
+                "`name` of letters, digits and '_'."
             )
         with name_scopes.name_scope(self._name) as prefix:
             self._name_scope = name_scopes.name_scope(prefix)

@@ -24,7 +24,10 @@ class name_scope:  # noqa: N801 - TensorFlow's name
     ) -> None:
         self.name = default_name if name is None else name
         if not isinstance(self.name, str):
-            raise ValueError(f"The name of a scope is a text. Received: {self.name!r}.")
+            raise ValueError(
+                f"The name of a scope must be a string. Received: {self.name!r}. Pass "
+                '`tf.name_scope("a_name")`.'
+            )
         # One for each time that it is entered and not left yet.
         self._entered: list[contextlib.ExitStack] = []
 
