@@ -141,6 +141,20 @@ def test_gradients_of_ones_own_are_used():
     assert (value, gradient) == (9, 1)
 
 
+def test_gradients_of_ones_own_cannot_be_by_variables():
+    w = tf.Variable(3.0)
+
+    @tf.custom_gradient
+    def scaled(x):
+        return x * w, lambda upstream: upstream * w
+
+    assert scaled(tf.constant(2.0)) == 6
+    with tf.GradientTape() as tape:
+        y = scaled(tf.constant(2.0))
+    with pytest.raises(TypeError, match=r"which reads Variable:0. Pass their values"):
+        tape.gradient(y, w)
+
+
 def test_gradients_pass_or_stop():
     @tf.function
     def program(x):

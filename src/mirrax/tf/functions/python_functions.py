@@ -125,9 +125,35 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def wrapped(*args: Any) -> Any:
-        return call(*[tensor(value) for value in args])
+        arrays = [tensor(value) for value in args]
+        if inside_function():
+            # There JAX raises for variables.
+            return call(*arrays)
+        with mirrax.GradientTape() as tape:
+            result = call(*arrays)
+        reads = tape.watched_variables()
+        return _refusing_gradients(f, result, reads) if reads else result
 
     return wrapped
+
+
+def _refusing_gradients(f: Any, result: Any, variables: Any) -> Any:
+    """Returns the result of `f`, which raises when it is differentiated."""
+
+    @jax.custom_vjp
+    def call(result: Any, *_: Any) -> Any:
+        return result
+
+    def backward(_: Any, upstream: Any) -> Any:
+        raise TypeError(
+            "A function with a gradient of its own must not read variables where it is "
+            f"differentiated. Received: {f!r}, which reads "
+            f"{', '.join(v.name for v in variables)}. Pass their values as arguments, "
+            "and return their gradients beside those of the others."
+        )
+
+    call.defvjp(lambda *args: (args[0], None), backward)
+    return call(result, *[variable.value for variable in variables])
 
 
 def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
