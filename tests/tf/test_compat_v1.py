@@ -254,3 +254,9 @@ def test_default_strategy_has_the_methods_of_version_1():
     assert strategy is tf.distribute.get_strategy()
     assert strategy.run(tf.distribute.get_strategy) is strategy
     assert strategy.run(tf.distribute.has_strategy) is False
+    total = strategy.run(
+        lambda: tf.distribute.get_replica_context().all_reduce("SUM", 2)
+    )
+    assert total == 2
+    assert tf.distribute.get_replica_context().strategy is strategy
+    assert tf.distribute.get_replica_context().merge_call(lambda s: s is strategy)

@@ -18,6 +18,7 @@ from mirrax.tf.distribute import cluster_resolver as cluster_resolver
 from mirrax.tf.distribute import coordinator as coordinator
 from mirrax.tf.distribute import experimental as experimental
 from mirrax.tf.distribute.cross_device_ops import CrossDeviceOps as CrossDeviceOps
+from mirrax.tf.distribute.default_strategy import get_strategy as get_strategy
 from mirrax.tf.distribute.replica_context import InputContext as InputContext
 from mirrax.tf.distribute.replica_context import ReplicaContext as ReplicaContext
 from mirrax.tf.distribute.replica_context import (
@@ -31,7 +32,6 @@ from mirrax.tf.distribute.strategies import OneDeviceStrategy as OneDeviceStrate
 from mirrax.tf.distribute.strategies import Strategy as Strategy
 from mirrax.tf.distribute.strategies import StrategyExtended as StrategyExtended
 from mirrax.tf.distribute.strategies import TPUStrategy as TPUStrategy
-from mirrax.tf.distribute.strategies import get_strategy as get_strategy
 from mirrax.tf.missing_names import names_of, unavailable
 
 ParameterServerStrategy = unavailable("tf.distribute.ParameterServerStrategy")

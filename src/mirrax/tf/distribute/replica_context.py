@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 import mirrax
 from mirrax import InputContext as InputContext
+from mirrax.tf.distribute.default_strategy import get_strategy
 from mirrax.tf.tensors.indexed_slices import IndexedSlices, is_slices
 
 
@@ -64,7 +65,13 @@ class ReplicaContext:
 def get_replica_context() -> ReplicaContext | None:
     """Returns the context of this replica; None in cross-replica context."""
     context = mirrax.get_replica_context()
-    return None if context is None else ReplicaContext(context)
+    if context is None:
+        return None
+    if context is getattr(context.strategy, "replica_context", None):
+        # Outside of `run` and scopes, it is that of the default strategy of `mirrax`.
+        default: Any = get_strategy()
+        context = default.replica_context
+    return ReplicaContext(context)
 
 
 def as_axis(axis: Any) -> Any:

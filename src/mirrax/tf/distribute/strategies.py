@@ -162,18 +162,6 @@ class RunsLikeTensorFlow(DeprecatedMethods):
         return super().experimental_distribute_dataset(dataset, options)  # type: ignore[misc]
 
 
-def get_strategy() -> mirrax.Strategy:
-    """Returns the current strategy; the default one has the methods of version 1."""
-    return mirrax.get_strategy() if mirrax.has_strategy() else _default_strategy()
-
-
-@functools.cache
-def _default_strategy() -> mirrax.Strategy:
-    kind, own = type(mirrax.get_strategy()), {"isolates_session_state": False}
-    made: mirrax.Strategy = type(kind.__name__, (DeprecatedMethods, kind), own)()
-    return made
-
-
 class MirroredStrategy(RunsLikeTensorFlow, mirrax.MirroredStrategy):
     """`tf.distribute.MirroredStrategy`."""
 

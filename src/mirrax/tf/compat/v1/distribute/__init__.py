@@ -26,12 +26,12 @@ from mirrax.tf.compat.v1.distribute.strategies import (
 from mirrax.tf.distribute import Server as Server
 from mirrax.tf.distribute import cluster_resolver as cluster_resolver
 from mirrax.tf.distribute.cross_device_ops import CrossDeviceOps as CrossDeviceOps
+from mirrax.tf.distribute.default_strategy import get_strategy as get_strategy
 from mirrax.tf.distribute.replica_context import InputContext as InputContext
 from mirrax.tf.distribute.replica_context import ReplicaContext as ReplicaContext
 from mirrax.tf.distribute.replica_context import (
     get_replica_context as get_replica_context,
 )
-from mirrax.tf.distribute.strategies import get_strategy as get_strategy
 from mirrax.tf.missing_names import names_of
 
 __getattr__ = names_of("tf.compat.v1.distribute")
