@@ -13,6 +13,7 @@ import mirrax
 from mirrax.integrations.keras.step_memory import CompiledStep
 from mirrax.run.compiled.program import explain
 from mirrax.testing import launch_processes
+from mirrax.variables import validation
 from tests.programs import create, mirrored
 
 FULL = "RESOURCE_EXHAUSTED: Out of memory allocating 8192 bytes."
@@ -57,6 +58,22 @@ def test_steps_of_keras_say_so():
     with pytest.raises(jax.errors.JaxRuntimeError) as caught:
         CompiledStep(fail, "model.train_step")([state], None)
     assert "shard_state=True" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "gets_advice"),
+    [({}, True), ({"shard_state": True}, False)],
+    ids=["mirrored", "sharded"],
+)
+def test_advice_when_the_first_copy_has_no_room(monkeypatch, options, gets_advice):
+    def fail(*_):
+        raise jax.errors.JaxRuntimeError(FULL)
+
+    monkeypatch.setattr(validation, "new_array", fail)
+    with pytest.raises(jax.errors.JaxRuntimeError) as caught:
+        create(mirrored(2, **options), np.ones(4))
+    notes = getattr(caught.value, "__notes__", [])
+    assert any("shard_state=True" in note for note in notes) == gets_advice
 
 
 def limit_memory(num_bytes):

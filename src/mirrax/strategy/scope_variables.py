@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from mirrax.collectives import worker_exchange
@@ -14,6 +15,7 @@ from mirrax.options import VariableSynchronization
 from mirrax.strategy.sharding import choose_layout
 from mirrax.variables import validation
 from mirrax.variables.mirrored_variable import MirroredVariable
+from mirrax.variables.out_of_memory import SHARD_STATE, advise
 from mirrax.variables.sharded_variable import ShardedVariable
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 
@@ -38,7 +40,14 @@ def create_mirrored(
             f"Received: variable '{name}' with sharded=True and "
             "synchronization=ON_READ. Leave out one of them."
         )
-    array = validation.initial_array(kwargs.get("initial_value"), kwargs.get("dtype"))
+    try:
+        given = kwargs.get("initial_value")
+        array = validation.initial_array(given, kwargs.get("dtype"))
+    except jax.errors.JaxRuntimeError as error:
+        # Of the variables before it, there may be several copies.
+        if owner.shard_bytes is None and collective.topology.num_replicas > 1:
+            advise(error, [], SHARD_STATE)
+        raise
     creators = stack.creators()
     if len(creators) > 1 and creators[0] is not owner._creator:
         # Creators around the scope are called for each copy.

@@ -20,17 +20,17 @@ def advise(error: BaseException, arrays: Iterable[tuple[str, Any]], *ways: str) 
 
     Args:
         arrays: Names and arrays, or their descriptions, with their shardings.
-        ways: What helps; what divides arrays is left out if no array is copied.
+        ways: What helps; what divides arrays is left out if none of these is copied.
     """
     if "Out of memory" not in str(error):
         return
     known = list(arrays)
-    copied = [array for _, array in known if _is_copied(array)]
+    can_divide = not known or any(_is_copied(array) for _, array in known)
     sizes = sorted(((bytes_on_device(a), name) for name, a in known), reverse=True)
     largest = ", ".join(f"{name} {in_units(size)}" for size, name in sizes[:3])
     total = in_units(sum(size for size, _ in sizes))
     found = f"on each device, state takes {total}; the largest: {largest}"
-    helpful = [way for way in ways if copied or way not in (SHARD_STATE, SHARD)]
+    helpful = [way for way in ways if can_divide or way not in (SHARD_STATE, SHARD)]
     error.add_note("[mirrax] " + ". ".join([found] * bool(known) + helpful))
 
 
