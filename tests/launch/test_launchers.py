@@ -20,7 +20,7 @@ from mirrax.launch.follower import Follower
 from mirrax.launch.job_result import Cause, JobResult
 from mirrax.launch.leader import Leader
 from mirrax.launch.machines import Machines
-from mirrax.launch.restarts import follow_job
+from mirrax.launch.restarts import run_job
 from mirrax.launch.supervisor import Supervisor
 from mirrax.launch.worker_plan import LaunchPlan, plan_hosts
 from tests.launch import scripts
@@ -32,7 +32,7 @@ STOPPED = Cause("worker 0", "WorkerLost", "WorkerLost: worker 1", is_consequence
 
 
 def result_of(cause=None, code=0):
-    return JobResult([code], [""], code, "", None, False, cause)
+    return JobResult(code, cause=cause)
 
 
 def make_machines(count=2, minimum=None, timeout=60.0):
@@ -58,12 +58,12 @@ def follow():
     followers = []
 
     def make(machines, index):
-        followers.append(Follower(machines, index))
+        followers.append(Follower(machines, index, print))
         return followers[-1]
 
     yield make
     for follower in followers:
-        follower.close()
+        follower.finish(0)
 
 
 def test_all_machines_get_the_same_token_of_each_attempt(lead, follow):
@@ -72,22 +72,22 @@ def test_all_machines_get_the_same_token_of_each_attempt(lead, follow):
     follower = follow(machines, 1)
     tokens = []
     for _ in range(2):
-        own, other = leader.start_attempt(()), follower.next_attempt(())
+        own, other = leader.start_attempt(()), follower.start_attempt(())
         assert (own.local, other.local) == ((0,), (1,))
         assert dataclasses.replace(own, local=(1,)) == other
         tokens.append(own.token)
-        follower.report(result_of(), is_leaving=False)
+        follower.collect(result_of(), ())
         assert leader.collect(result_of(), ()).cause is None
     assert len(set(tokens)) == 2
     leader.finish(3)
-    assert follower.next_attempt(()) == 3
+    assert follower.start_attempt(()) == JobResult(3)
 
 
 def test_cause_on_another_machine_is_found(lead, follow):
     machines = make_machines()
     leader, follower = lead(machines), follow(machines, 1)
     leader.start_attempt(())
-    follower.report(result_of(KILLED, 137), is_leaving=False)
+    follower.collect(result_of(KILLED, 137), ())
     assert leader.collect(result_of(STOPPED, 75), ()).cause == KILLED
 
 
@@ -95,7 +95,7 @@ def test_failure_on_another_machine_fails_a_job_that_is_done_here(lead, follow):
     machines = make_machines()
     leader, follower = lead(machines), follow(machines, 1)
     leader.start_attempt(())
-    follower.report(result_of(KILLED, 137), is_leaving=False)
+    follower.collect(result_of(KILLED, 137), ())
     result = leader.collect(result_of(), ())
     assert (result.cause, result.exit_code) == (KILLED, 137)
 
@@ -107,7 +107,7 @@ def test_ends_of_other_machines_are_known_during_an_attempt(lead, follow):
     leader.start_attempt(())
     assert leader.ended_workers() == {}
     first.report_exit(3, "killed by SIGKILL", has_failed=True)
-    second.close()
+    second.finish(0)
     while len(ended := leader.ended_workers()) < 3:
         time.sleep(0.01)
     assert ended == {
@@ -116,13 +116,13 @@ def test_ends_of_other_machines_are_known_during_an_attempt(lead, follow):
         5: ("its launcher is gone", False),
     }
     for follower in (first, third):
-        follower.report(result_of(), is_leaving=False)
+        follower.collect(result_of(), ())
     leader.collect(result_of(), ())
     leader.start_attempt(())
     assert 3 not in leader.ended_workers()
 
 
-def test_launcher_that_comes_back_takes_part_in_the_next_attempt(lead, follow):
+def test_launcher_that_comes_back_takes_part_in_the_start_attempt(lead, follow):
     machines = make_machines()
     leader = lead(machines)
     follow(machines, 1)
@@ -134,7 +134,7 @@ def test_launcher_that_comes_back_takes_part_in_the_next_attempt(lead, follow):
     cause = leader.collect(result_of(STOPPED, 75), ()).cause
     assert cause.kind == "LauncherLost"
     leader.start_attempt(())
-    assert isinstance(again.next_attempt(()), LaunchPlan)
+    assert isinstance(again.start_attempt(()), LaunchPlan)
 
 
 def test_machine_that_is_gone_is_left_out_of_an_elastic_job(lead, follow):
@@ -142,17 +142,17 @@ def test_machine_that_is_gone_is_left_out_of_an_elastic_job(lead, follow):
     leader = lead(machines)
     first, second = follow(machines, 1), follow(machines, 2)
     assert leader.start_attempt(()).local == (0,)
-    assert isinstance(second.next_attempt(()), LaunchPlan)
-    first.close()
-    second.report(result_of(STOPPED, 75), is_leaving=False)
+    assert isinstance(second.start_attempt(()), LaunchPlan)
+    first.finish(0)
+    second.collect(result_of(STOPPED, 75), ())
     cause = leader.collect(result_of(STOPPED, 75), ()).cause
     assert str(cause) == f"{machines.hosts[1]}: its launcher is gone"
     assert cause.is_curable
     assert len(leader.start_attempt(()).workers) == 2
-    assert second.next_attempt(()).local == (1,)
+    assert second.start_attempt(()).local == (1,)
     # It returns, and takes part in the next attempt.
     first = follow(machines, 1)
-    second.report(result_of(KILLED, 137), is_leaving=False)
+    second.collect(result_of(KILLED, 137), ())
     leader.collect(result_of(STOPPED, 75), ())
     while len(leader._launchers) < 2:
         time.sleep(0.01)
@@ -163,7 +163,7 @@ def test_machine_that_was_stopped_ends_a_job_that_needs_it(lead, follow):
     machines = make_machines()
     leader, follower = lead(machines), follow(machines, 1)
     leader.start_attempt(())
-    follower.report(result_of(), is_leaving=True)
+    follower.collect(result_of(), [signal.SIGTERM])
     cause = leader.collect(result_of(STOPPED, 75), ()).cause
     assert str(cause) == f"{machines.hosts[1]}: a signal has ended its launcher"
     assert not cause.is_curable
@@ -174,10 +174,10 @@ def test_elastic_job_goes_on_after_a_machine_was_preempted(lead, follow):
     machines = make_machines(minimum=1)
     leader, follower = lead(machines), follow(machines, 1)
     leader.start_attempt(())
-    follower.report(preempted, is_leaving=False)
+    follower.collect(preempted, ())
     assert leader.collect(preempted, ()) == preempted
     leader.start_attempt(())
-    follower.report(preempted, is_leaving=True)
+    follower.collect(preempted, [signal.SIGTERM])
     assert leader.collect(preempted, ()).cause.is_curable
 
 
@@ -202,14 +202,17 @@ def test_leader_that_is_stopped_before_an_attempt_starts_no_other_machine(lead, 
         time.sleep(0.01)
     leader.start_attempt([signal.SIGTERM])
     leader.finish(75)
-    assert follower.next_attempt(()) == 75
+    assert follower.start_attempt(()) == JobResult(75)
 
 
-def test_follower_that_is_preempted_between_attempts_can_be_requeued(lead, follow):
+def test_follower_that_is_preempted_between_attempts_can_be_requeued(
+    lead, follow, tmp_path
+):
     machines = make_machines()
     lead(machines)
-    assert follow(machines, 1).next_attempt([signal.SIGTERM]) == 75
-    assert follow(machines, 1).next_attempt([signal.SIGINT]) == 130
+    for signal_number, code in ((signal.SIGTERM, 75), (signal.SIGINT, 130)):
+        result = run_job(follow(machines, 1), [], tmp_path, signals=[signal_number])
+        assert result.exit_code == code
 
 
 def test_preempted_follower_has_the_exit_code_of_its_workers(lead, follow, tmp_path):
@@ -222,7 +225,8 @@ def test_preempted_follower_has_the_exit_code_of_its_workers(lead, follow, tmp_p
         signals.append(signal.SIGTERM)
 
     command = [sys.executable, SCRIPT, "tidy"]
-    assert follow_job(follower, command, tmp_path, show=stop, signals=signals) == 7
+    result = run_job(follower, command, tmp_path, show=stop, signals=signals)
+    assert result.exit_code == 7
 
 
 def test_missing_machine_is_named(lead):
@@ -248,8 +252,8 @@ def test_machine_that_reports_late_is_told_from_one_that_is_gone(monkeypatch, fo
     assert cause.kind == "LauncherLost"
     assert cause.text == "its launcher did not report within 0.3 s"
     leader.finish(1)
-    assert isinstance(follower.next_attempt(()), LaunchPlan)
-    assert follower.next_attempt(()) == 75
+    assert isinstance(follower.start_attempt(()), LaunchPlan)
+    assert follower.start_attempt(()) == JobResult(75)
 
 
 def test_stranger_is_refused(lead, follow):
@@ -278,7 +282,7 @@ def test_lost_leader_ends_the_job_elsewhere(lead, follow):
     while not leader._launchers:
         time.sleep(0.01)
     leader._launchers[1].connection.shutdown(socket.SHUT_RDWR)
-    assert follower.next_attempt(()) == 75
+    assert follower.start_attempt(()) == JobResult(75)
 
 
 def test_invalid_message_of_the_leader_ends_the_job_elsewhere(lead, follow, caplog):
@@ -291,7 +295,7 @@ def test_invalid_message_of_the_leader_ends_the_job_elsewhere(lead, follow, capl
     stop_waiting = []
     timer = threading.Timer(60, stop_waiting.append, [signal.SIGINT])
     timer.start()
-    assert follower.next_attempt(stop_waiting) == 75
+    assert follower.start_attempt(stop_waiting) == JobResult(75)
     timer.cancel()
     assert "The launcher of the first machine sent an invalid message." in caplog.text
 

@@ -87,17 +87,18 @@ class JobResult:
 
     Args:
         exit_code: The exit code of the first failure, 0 without one.
+        exit_codes, logs: Those of the local workers.
         first: The local worker that failed first, if any.
         cause: Why the job failed; None if it did not, or a signal ended it.
         is_preempted: Whether all workers saved the same step and ended on request.
     """
 
-    exit_codes: list[int]
-    logs: list[str]
     exit_code: int
-    report: str
-    first: int | None
-    timed_out: bool
+    report: str = ""
+    exit_codes: Sequence[int] = ()
+    logs: Sequence[str] = ()
+    first: int | None = None
+    timed_out: bool = False
     cause: Cause | None = None
     is_preempted: bool = False
 
@@ -124,7 +125,7 @@ def make_result(
         saved = "" if steps.done is None else f", and have saved step {steps.done}"
         report = f"All workers were asked to end{saved}."
         return JobResult(
-            codes, logs, codes[0], report, None, timed_out, is_preempted=True
+            codes[0], report, codes, logs, timed_out=timed_out, is_preempted=True
         )
     # One that stopped because of another one, or had to be killed, is not the cause.
     causes = [
@@ -158,7 +159,7 @@ def make_result(
     if signal_number is None and first is not None and processes[first].was_running:
         # It hung, or missed the failure of another one: another attempt may succeed.
         code = EXIT_CODE
-    return JobResult(codes, logs, code, report, first, timed_out, cause)
+    return JobResult(code, report, codes, logs, first, timed_out, cause)
 
 
 def stop_without_workers(signal_number: int, requeue_code: int) -> JobResult:
@@ -170,7 +171,7 @@ def stop_without_workers(signal_number: int, requeue_code: int) -> JobResult:
     code = requeue_code if is_preempted else 128 + signal_number
     name = signal.Signals(signal_number).name
     report = f"{name} ended the job while no worker was running."
-    return JobResult([], [], code, report, None, False, is_preempted=is_preempted)
+    return JobResult(code, report, is_preempted=is_preempted)
 
 
 def _explain(

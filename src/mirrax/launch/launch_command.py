@@ -9,7 +9,6 @@ import re
 import sys
 import tempfile
 from collections.abc import Sequence
-from typing import Any
 
 from mirrax.cluster.job_options import EXIT_CODE, read_options
 from mirrax.cluster.membership import split_address
@@ -19,7 +18,7 @@ from mirrax.launch.cli import CommandParser
 from mirrax.launch.follower import Follower
 from mirrax.launch.leader import Leader
 from mirrax.launch.machines import Alone, Machines
-from mirrax.launch.restarts import follow_job, run_job
+from mirrax.launch.restarts import run_job
 from mirrax.launch.supervisor import received_signals
 from mirrax.launch.worker_output import CONSOLE
 from mirrax.launch.worker_plan import plan_hosts
@@ -47,24 +46,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(error, 2)
     try:
         launchers = _meet(options, machines)
-        command = _command(options)
-        launched: dict[str, Any] = {
-            "environment": _environment(options),
-            "devices_per_worker": options.devices_per_worker,
-            "log_folder": options.log_dir,
-            "show": CONSOLE.show_line,
-            "show_bar": CONSOLE.show_bar,
-            "grace": options.grace,
-        }
         with (
-            received_signals() as launched["signals"],
-            tempfile.TemporaryDirectory(prefix="mirrax-launch-") as name,
+            received_signals() as signals,
+            tempfile.TemporaryDirectory(prefix="mirrax-launch-") as folder,
         ):
-            folder = pathlib.Path(name)
-            launched["max_restarts"] = options.max_restarts
-            if isinstance(launchers, Follower):
-                return follow_job(launchers, command, folder, **launched)
-            result = run_job(launchers, command, folder, **launched)
+            result = run_job(
+                launchers,
+                _command(options),
+                pathlib.Path(folder),
+                max_restarts=options.max_restarts,
+                environment=_environment(options),
+                show=CONSOLE.show_line,
+                signals=signals,
+                devices_per_worker=options.devices_per_worker,
+                log_folder=options.log_dir,
+                show_bar=CONSOLE.show_bar,
+                grace=options.grace,
+            )
     except JobError as error:
         return _complain(error, EXIT_CODE)
     except RuntimeError as error:
@@ -230,7 +228,7 @@ def _meet(
     if options.host_index == 0:
         grace = max(options.grace, machines.options.failure_grace)
         return Leader(machines, CONSOLE.show_line, grace)
-    return Follower(machines, options.host_index)
+    return Follower(machines, options.host_index, CONSOLE.show_line)
 
 
 def _parse_elastic(text: str | None, num_hosts: int) -> tuple[int, int]:

@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from mirrax.cluster.membership import split_address
 from mirrax.cluster.net import handshake
@@ -104,6 +105,9 @@ class Leader:
                 ended |= dict.fromkeys(ranks, (launcher.loss, False))
             ended |= launcher.exits
         return ended
+
+    def report_exit(self, worker_index: int, how: str, has_failed: bool) -> None:
+        """Does nothing: the coordinator is on this machine."""
 
     def collect(self, result: JobResult, signals: Sequence[int]) -> JobResult:
         """Waits until the attempt has ended everywhere; returns the whole result.
@@ -230,26 +234,49 @@ class Leader:
             ).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        launcher = None
-        keep_alive(connection)
-        with connection:
-            # ProtocolError is a ValueError.
-            with contextlib.suppress(OSError, KeyError, TypeError, ValueError):
-                for message in self._receive(connection):
+        # ProtocolError is a ValueError.
+        with connection, contextlib.suppress(OSError, KeyError, TypeError, ValueError):
+            keep_alive(connection)
+            messages = _receive(connection)
+            body = self._admit(connection, messages)
+            if body is None:
+                return
+            launcher = self._add(body["host"], connection)
+            try:
+                for message in messages:
                     with self._changed:
-                        if launcher is None:
-                            launcher = self._add(message["host"], connection)
-                        else:
-                            launcher.take(message)
+                        launcher.take(message)
                         self._changed.notify_all()
-            if launcher is not None:
+            finally:
                 self._forget(launcher)
 
+    def _admit(
+        self, connection: socket.socket, messages: Iterator[Message]
+    ) -> dict[str, Any] | None:
+        """Returns the body of a launcher that knows the key; None for others."""
+        connection.settimeout(_HANDSHAKE_SECONDS)
+        key, challenge = self._machines.key, handshake.make_challenge()
+        connection.sendall(encode(challenge))
+        for hello in messages:
+            body: dict[str, Any] = hello["body"]
+            if handshake.verify_hello(key, challenge, hello):
+                refusal = self._machines.find_difference(body)
+            else:
+                refusal = "another key"
+                self._report_stranger(connection.getpeername()[0])
+            answer = handshake.make_answer(key, challenge, hello, refusal)
+            connection.sendall(encode(answer))
+            connection.settimeout(None)
+            return None if refusal else body
+        return None
+
     def _add(self, index: int, connection: socket.socket) -> _Launcher:
-        # One that comes back may come before the end of its old connection.
-        if index in self._launchers:
-            self._forget(self._launchers[index])
-        launcher = self._launchers[index] = _Launcher(index, connection)
+        with self._changed:
+            # One that comes back may come before the end of its old connection.
+            if index in self._launchers:
+                self._forget(self._launchers[index])
+            launcher = self._launchers[index] = _Launcher(index, connection)
+            self._changed.notify_all()
         return launcher
 
     def _report_stranger(self, host: str) -> None:
@@ -260,32 +287,11 @@ class Leader:
                 "must be the same on all machines."
             )
 
-    def _receive(self, connection: socket.socket) -> Iterator[Message]:
-        """Yields the body of a launcher that knows the key, then its messages."""
-        connection.settimeout(_HANDSHAKE_SECONDS)
-        challenge = handshake.make_challenge()
-        connection.sendall(encode(challenge))
-        decoder = Decoder()
-        is_known = False
-        while data := connection.recv(_CHUNK):
-            for message in decoder.feed(data):
-                if is_known:
-                    yield message
-                    continue
-                key = self._machines.key
-                body = message["body"]
-                if not handshake.verify_hello(key, challenge, message):
-                    refusal = "another key"
-                    self._report_stranger(connection.getpeername()[0])
-                else:
-                    refusal = self._machines.find_difference(body)
-                answer = handshake.make_answer(key, challenge, message, refusal)
-                connection.sendall(encode(answer))
-                if refusal:
-                    return
-                is_known = True
-                connection.settimeout(None)
-                yield Message("hello", body)
+
+def _receive(connection: socket.socket) -> Iterator[Message]:
+    decoder = Decoder()
+    while data := connection.recv(_CHUNK):
+        yield from decoder.feed(data)
 
 
 def _is_consequence(result: JobResult) -> bool:

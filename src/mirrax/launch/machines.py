@@ -77,6 +77,9 @@ class Alone:
         """Returns nothing: there are no other machines."""
         return {}
 
+    def report_exit(self, worker_index: int, how: str, has_failed: bool) -> None:
+        """Does nothing."""
+
     def collect(self, result: JobResult, signals: Sequence[int]) -> JobResult:
         return result
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import math
 import os
 import pathlib
 import signal
@@ -14,7 +15,6 @@ from typing import Any
 
 from mirrax.cluster.job_options import EXIT_CODE, read_options
 from mirrax.cluster.step_record import AttemptSteps
-from mirrax.errors import CollectiveTimeout
 from mirrax.launch.follower import Follower
 from mirrax.launch.job_result import Cause, JobResult, stop_without_workers
 from mirrax.launch.leader import Leader
@@ -49,7 +49,7 @@ class FailedAttempt:
 
 
 def run_job(
-    launchers: Alone | Leader,
+    launchers: Alone | Leader | Follower,
     command: Sequence[str],
     folder: pathlib.Path,
     *,
@@ -69,19 +69,18 @@ def run_job(
         signals: The signals received so far; one ends the job.
         options: More arguments for each `Supervisor`.
     """
-    end = None if timeout is None else time.monotonic() + timeout
+    end = math.inf if timeout is None else time.monotonic() + timeout
     failed: list[FailedAttempt] = []
     failed_at = 0.0
     variables = _worker_variables(environment, folder, max_restarts)
     requeue_code = read_options(variables).requeue_code
-    while True:
-        try:
-            plan = launchers.start_attempt(signals)
-        except CollectiveTimeout as error:
-            result = JobResult([], [], EXIT_CODE, str(error), None, False)
-            break
+    for attempt in itertools.count():
+        plan = launchers.start_attempt(signals)
         if signals:
             result = stop_without_workers(signals[0], requeue_code)
+            break
+        if isinstance(plan, JobResult):
+            result = plan
             break
         supervisor = Supervisor(
             plan,
@@ -89,17 +88,21 @@ def run_job(
             folder,
             environment=variables,
             show=show,
-            attempt=len(failed),
+            attempt=attempt,
             signals=signals,
             ended_elsewhere=launchers.ended_workers,
+            report_exit=launchers.report_exit,
             **options,
         )
         watch = _watch_restart(supervisor, failed, failed_at, show)
         start = time.monotonic()
-        left = None if end is None else end - start
-        result = supervisor.run(left, functools.partial(next, watch, None))
-        result = launchers.collect(result, signals)
+        own = supervisor.run(end - start, functools.partial(next, watch, None))
+        whole = launchers.collect(own, signals)
         failed_at = supervisor.failed_at or time.monotonic()
+        if whole is None:
+            # The leader decides whether there is another attempt.
+            continue
+        result = whole
         if signals:
             steps = [supervisor.steps, *(each.steps for each in failed)]
             result = _requeue(result, steps, requeue_code)
@@ -119,54 +122,13 @@ def run_job(
             f"mirrax launch: {what}. Restart {len(failed)} of {max_restarts}"
             f"{f' in {delay:g} s' if delay else ''}."
         )
-        if not _sleep(delay, end, signals):
-            if signals:
-                result = stop_without_workers(signals[0], requeue_code)
+        until = min(time.monotonic() + delay, end)
+        while time.monotonic() < until and not signals:
+            time.sleep(_POLL_SECONDS)
+        if time.monotonic() > end:
             break
     launchers.finish(result.exit_code)
     return result
-
-
-def follow_job(
-    follower: Follower,
-    command: Sequence[str],
-    folder: pathlib.Path,
-    *,
-    max_restarts: int = 0,
-    environment: Mapping[str, str] | None = None,
-    show: Callable[[str], None] = print,
-    signals: Sequence[int] = (),
-    **options: Any,
-) -> int:
-    """Runs the workers of this machine whenever the leader starts an attempt.
-
-    Returns the exit code of the job. The arguments are those of `run_job`.
-    """
-    variables = _worker_variables(environment, folder, max_restarts)
-    for attempt in itertools.count():
-        plan = follower.next_attempt(signals, show)
-        if isinstance(plan, int):
-            return plan
-        supervisor = Supervisor(
-            plan,
-            command,
-            folder,
-            environment=variables,
-            show=show,
-            attempt=attempt,
-            signals=signals,
-            report_exit=follower.report_exit,
-            **options,
-        )
-        result = supervisor.run()
-        if result.cause is not None and not result.cause.is_consequence:
-            show(f"mirrax launch: {result.cause}.")
-        follower.report(result, is_leaving=bool(signals))
-        if signals:
-            follower.close()
-            requeue_code = read_options(variables).requeue_code
-            return _requeue(result, [supervisor.steps], requeue_code).exit_code
-    raise AssertionError("unreachable")
 
 
 def find_reason_to_stop(failed: Sequence[FailedAttempt], max_restarts: int) -> str:
@@ -251,15 +213,3 @@ def _watch_restart(
         f"mirrax launch: Restart {len(failed)} resumed after step {steps.first}{lost}, "
         f"{seconds:.1f} s after the failure was noticed."
     )
-
-
-def _sleep(seconds: float, end: float | None, signals: Sequence[int]) -> bool:
-    """Waits; returns whether the job may go on."""
-    until = time.monotonic() + seconds
-    while True:
-        now = time.monotonic()
-        if signals or (end is not None and now > end):
-            return False
-        if now >= until:
-            return True
-        time.sleep(_POLL_SECONDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import pathlib
 import signal
 import time
@@ -78,10 +79,10 @@ class Supervisor:
         return step_record.read(self._record)
 
     def run(
-        self, timeout: float | None = None, poll: Callable[[], object] = lambda: None
+        self, timeout: float = math.inf, poll: Callable[[], object] = lambda: None
     ) -> JobResult:
         """Runs the job to its end; stops the workers on KeyboardInterrupt."""
-        end = None if timeout is None else time.monotonic() + timeout
+        end = time.monotonic() + timeout
         guard = OrphanGuard()
         guard.remove(self.folder)
         failure = coordinator_code = None
@@ -158,7 +159,7 @@ class Supervisor:
         name = self.plan.workers[worker_index].name
         return lambda bar: self.show_bar(bar and f"[{name}] {bar}")
 
-    def _wait(self, end: float | None, poll: Callable[[], object]) -> bool:
+    def _wait(self, end: float, poll: Callable[[], object]) -> bool:
         """Waits for all workers to end; returns whether the timeout expired first.
 
         Workers on other machines need the coordinator until they end, too.
@@ -178,7 +179,7 @@ class Supervisor:
             now = time.monotonic()
             if self._reminder is not None and now > self._reminder:
                 self._remind(running)
-            if end is not None and now > end:
+            if now > end:
                 return True
             if self._deadline is not None and now > self._deadline:
                 self._failed += sorted(running)
