@@ -14,20 +14,14 @@ from mirrax.train import worker_sync
 from mirrax.train.checkpoints import checkpoint_format, host_transfer
 from mirrax.train.checkpoints.checkpoint_format import CheckpointData
 from mirrax.train.checkpoints.checkpoint_writer import Then, Writer
-from mirrax.train.checkpoints.deferred_restore import (
-    DeferredRestore,
-    LoadStatus,
-    use_aliases,
-)
+from mirrax.train.checkpoints.deferred_restore import DeferredRestore, LoadStatus
 from mirrax.train.checkpoints.saved_objects import (
     COUNTER,
     all_entries,
     find_aliases,
     has_state,
-    move_iterators,
-    require_match,
     require_savable,
-    set_values,
+    start_restore,
 )
 from mirrax.train.checkpoints.saved_values import Entry
 from mirrax.variables import aliasing
@@ -97,8 +91,8 @@ class Checkpoint:
             return
         require_savable(name, value)
         self._objects[name] = value
-        if self._pending is not None:
-            self._pending.give(name)
+        if self._pending is not None and self._pending.is_pending(name):
+            self._pending.give()
         self.__dict__["_observers"] = [then for then in self._observers if not then()]
 
     def __getattr__(self, name: str) -> Any:
@@ -212,10 +206,9 @@ class Checkpoint:
                 **saved.arrays,
                 **worker_sync.local_positions(workers, saved.plain),
             }
-            entries = dict(all_entries(self._objects))
-            use_aliases(entries, values, saved.aliases)
-            require_match(path, entries, values, partial)
-            undo = move_iterators(entries, values)
+            entries, undo = start_restore(
+                path, self._objects, values, saved.aliases, partial
+            )
         except Exception as error:
             problem = error
         try:
@@ -226,9 +219,8 @@ class Checkpoint:
             raise
         if self._pending is not None:
             self._pending.cancel()
-        names = frozenset(values)
-        set_values(entries, values)
-        pending = DeferredRestore(self._objects, values, saved.aliases, names, partial)
+        pending = DeferredRestore(self._objects, values, saved.aliases, partial)
+        pending.set(entries)
         self.__dict__["_pending"] = pending
         return LoadStatus(pending)
 

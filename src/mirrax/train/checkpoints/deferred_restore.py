@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mirrax._jax.traces import evaluated
 from mirrax.context import stack
-from mirrax.train.checkpoints import observed_containers
+from mirrax.train.checkpoints.observed_containers import observe
 from mirrax.train.checkpoints.saved_objects import (
     COUNTER,
     HasLateContents,
     all_entries,
     find_objects,
     group_of,
-    move_iterators,
     require_match,
     set_values,
+    start_restore,
 )
+from mirrax.train.checkpoints.saved_values import Entry
 from mirrax.variables import foreign_libraries
 
 
@@ -28,8 +29,8 @@ class DeferredRestore:
 
     Args:
         objects: The objects in the checkpoint, by name; may change.
+        values: The saved values, also those for objects that exist.
         aliases: Other names of saved values: alias -> name.
-        saved: The names of all saved values, also of those that were restored.
         partial: Whether a model built later may have variables that were not saved.
     """
 
@@ -38,17 +39,14 @@ class DeferredRestore:
         objects: dict[str, Any],
         values: dict[str, Any],
         aliases: Mapping[str, str],
-        saved: Set[str],
         partial: bool,
     ) -> None:
         self._objects = objects
         self._values = values
         self._aliases = aliases
-        self._required = frozenset() if partial else saved
-        self.saved = saved | aliases.keys()
+        self._required = frozenset() if partial else frozenset(values)
+        self.saved = values.keys() | aliases.keys()
         self._watched: dict[int, Any] = {}
-        self._observers: dict[str, observed_containers.Changed] = {}
-        self._watch(None)
 
     def unclaimed(self) -> list[str]:
         self.give()
@@ -63,56 +61,52 @@ class DeferredRestore:
         self._values.clear()
         self._watched.clear()
 
-    def give(self, only: str | None = None) -> None:
-        """Gives values to objects that exist now.
+    def set(self, entries: Mapping[str, Entry]) -> None:
+        """Restores objects except iterators, and waits for those that are missing."""
+        set_values(entries, self._values)
+        self._watch()
 
-        Args:
-            only: The name of the only object to look at; None for all.
-        """
-        if not self._values:
-            return
-        with _outside_of_traces():
-            entries = dict(all_entries(self._objects, only))
-            use_aliases(entries, self._values, self._aliases)
-            found = {name: e for name, e in entries.items() if name in self._values}
-            require_match(None, found, self._values, partial=True)
-            move_iterators(found, self._values)
-            set_values(found, self._values)
-            self._watch(only)
+    def give(self) -> bool:
+        """Gives values to objects that exist now; returns whether none is left."""
+        if self._values:
+            with _outside_of_traces():
+                entries, _ = start_restore(
+                    None, self._objects, self._values, self._aliases, partial=True
+                )
+                self.set(entries)
+        return not self._values
+
+    def is_pending(self, name: str) -> bool:
+        """Returns whether a value waits for an object, or for what is in it."""
+        names = (*self._values, *self._aliases)
+        # What is in an object without a name has only its own name.
+        below = f"{name}/" if name else ""
+        return bool(self._values) and any(
+            key == name or key.startswith(below) for key in names
+        )
 
     def _give_after_build(self, name: str) -> bool:
-        """Restores a model of another library; returns whether none is pending."""
+        """Restores a model of another library; returns whether no value is left."""
         groups = {group_of(saved) for saved in self._required}
         # An optimizer added later is no mismatch; another layer is.
         new = {
             n: entry
-            for n, entry in all_entries(self._objects, name)
+            for n, entry in all_entries({name: self._objects[name]})
             if group_of(n) in groups and n not in self._required
         }
         require_match(None, new, {}, partial=False)
-        return self._give_after_change(name)
+        return self.give()
 
-    def _give_after_change(self, name: str) -> bool:
-        """Gives values below `name`; returns whether none is pending."""
-        self.give(name)
-        return not self._is_pending(name)
-
-    def _watch(self, only: str | None) -> None:
+    def _watch(self) -> None:
         """Asks objects with pending values to tell when they change."""
-        for name in list(self._objects):
-            if only in (None, name) and self._is_pending(name):
-                changed = self._observers.setdefault(
-                    name, functools.partial(self._give_after_change, name)
-                )
-                observed = observed_containers.observe(self._objects[name], changed)
-                self._objects[name] = observed
-                for inner, value in find_objects(name, observed):
-                    if self._is_pending(inner):
-                        self._watch_object(name, value, changed)
+        for name in filter(self.is_pending, list(self._objects)):
+            observed = observe(self._objects[name], self.give)
+            self._objects[name] = observed
+            for inner, value in find_objects(name, observed):
+                if self.is_pending(inner):
+                    self._watch_object(name, value)
 
-    def _watch_object(
-        self, name: str, value: Any, changed: observed_containers.Changed
-    ) -> None:
+    def _watch_object(self, name: str, value: Any) -> None:
         is_new = id(value) not in self._watched
         self._watched[id(value)] = value
         if not isinstance(value, HasLateContents):
@@ -121,19 +115,11 @@ class DeferredRestore:
                 foreign_libraries.when_complete(value, built)
             return
         if is_new:
-            value.when_contents_change(changed)
+            value.when_contents_change(self.give)
         for attribute, held in value.checkpoint_contents().items():
-            observed = observed_containers.observe(held, changed)
+            observed = observe(held, self.give)
             if observed is not held:
                 setattr(value, attribute, observed)
-
-    def _is_pending(self, name: str) -> bool:
-        names = (*self._values, *self._aliases)
-        # What is in an object without a name has only its own name.
-        below = f"{name}/" if name else ""
-        return bool(self._values) and any(
-            key == name or key.startswith(below) for key in names
-        )
 
 
 class LoadStatus:
@@ -199,16 +185,6 @@ class LoadStatus:
                 "restore(None). Ask for `latest_checkpoint` first."
             )
         return self._restored
-
-
-def use_aliases(
-    entries: Mapping[str, Any], values: dict[str, Any], aliases: Mapping[str, str]
-) -> None:
-    """Renames saved values as the objects call them."""
-    for name in entries:
-        saved = aliases.get(name)
-        if name not in values and saved in values:
-            values[name] = values.pop(saved)
 
 
 @contextlib.contextmanager

@@ -6,48 +6,51 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from jax.tree_util import DictKey, SequenceKey, register_pytree_with_keys
+from jax.tree_util import register_pytree_with_keys, tree_flatten_with_path
 from typing_extensions import override
 
 Changed = Callable[[], bool]
 """Called after each change, until it returns True."""
 
 
-class ObservedList(list[Any]):
-    """A list that tells when it changes, and changes the original as well.
+class _Observed:
+    """A container that tells when it changes, and changes the original as well.
 
-    For JAX, `copy` and `pickle` it is a list. JAX sees the items of the original, which
-    the user may hold.
+    For JAX, `copy` and `pickle` it is a plain one. JAX sees the items of the original,
+    which the user may hold.
     """
 
-    def __init__(self, original: list[Any]) -> None:
-        super().__init__(original)
+    def __init__(self, original: Any) -> None:
+        super().__init__(original)  # type: ignore[call-arg]
         self.original = original
         self.observers: list[Changed] = []
+
+    @override
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        kind = type(self.original)
+        return kind, (kind(self),)
+
+    def items_with_keys(self) -> tuple[Any, Any]:
+        """Returns the items with their keys, and the structure of them, for JAX."""
+        pairs, structure = tree_flatten_with_path(
+            self.original, is_leaf=lambda value: value is not self.original
+        )
+        return [(path[0], item) for path, item in pairs], structure
+
+
+class ObservedList(_Observed, list[Any]):
+    """A list that tells when it changes."""
 
     def write_through(self) -> None:
         self.original[:] = self
 
-    @override
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return list, (list(self),)
 
-
-class ObservedDict(dict[Any, Any]):
-    """A dict that tells when it changes, and changes the original as well."""
-
-    def __init__(self, original: dict[Any, Any]) -> None:
-        super().__init__(original)
-        self.original = original
-        self.observers: list[Changed] = []
+class ObservedDict(_Observed, dict[Any, Any]):
+    """A dict that tells when it changes."""
 
     def write_through(self) -> None:
         self.original.clear()
         self.original.update(self)
-
-    @override
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return dict, (dict(self),)
 
 
 def observe(value: Any, changed: Changed) -> Any:
@@ -59,14 +62,11 @@ def observe(value: Any, changed: Changed) -> Any:
         value = ObservedList(value)
     elif type(value) is dict:
         value = ObservedDict(value)
-    if isinstance(value, ObservedList):
-        for index, item in enumerate(value):
-            list.__setitem__(value, index, observe(item, changed))
-    elif isinstance(value, ObservedDict):
-        for key, item in value.items():
-            dict.__setitem__(value, key, observe(item, changed))
-    else:
+    if not isinstance(value, ObservedList | ObservedDict):
         return value
+    kind: Any = type(value.original)
+    for key in list(value) if kind is dict else range(len(value)):
+        kind.__setitem__(value, key, observe(value[key], changed))
     if changed not in value.observers:
         value.observers.append(changed)
     return value
@@ -83,32 +83,15 @@ def _observed(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-_ITEMS = ("__setitem__", "__delitem__", "clear", "pop")
-for _name in (
-    *("append", "extend", "insert", "remove", "reverse", "sort"),
-    *("__iadd__", "__imul__", *_ITEMS),
-):
-    setattr(ObservedList, _name, _observed(getattr(list, _name)))
-for _name in ("popitem", "setdefault", "update", "__ior__", *_ITEMS):
-    setattr(ObservedDict, _name, _observed(getattr(dict, _name)))
-
-
-def _flatten_list(items: ObservedList) -> Any:
-    return [(SequenceKey(i), item) for i, item in enumerate(items.original)], None
-
-
-def _flatten_dict(items: ObservedDict) -> Any:
-    keys = sorted(items.original)
-    return [(DictKey(key), items.original[key]) for key in keys], tuple(keys)
-
-
-def _make_list(_: None, items: Any) -> Any:
-    return list(items)
-
-
-def _make_dict(keys: Any, items: Any) -> Any:
-    return dict(zip(keys, items, strict=True))
-
-
-register_pytree_with_keys(ObservedList, _flatten_list, _make_list)
-register_pytree_with_keys(ObservedDict, _flatten_dict, _make_dict)
+_METHODS = {
+    ObservedList: "append extend insert remove reverse sort __iadd__ __imul__",
+    ObservedDict: "popitem setdefault update __ior__",
+}
+for _kind, _names in _METHODS.items():
+    for _name in (*_names.split(), "__setitem__", "__delitem__", "clear", "pop"):
+        setattr(_kind, _name, _observed(getattr(_kind, _name)))
+    register_pytree_with_keys(
+        _kind,
+        _kind.items_with_keys,
+        lambda structure, items: structure.unflatten(items),
+    )

@@ -65,19 +65,16 @@ def is_stateful(value: Any) -> bool:
     )
 
 
-def all_entries(
-    objects: dict[str, Any], only: str | None = None
-) -> Iterator[tuple[str, Entry]]:
-    """Yields the entries of all objects in a checkpoint, or of the object `only`.
+def all_entries(objects: dict[str, Any]) -> Iterator[tuple[str, Entry]]:
+    """Yields the entries of all objects in a checkpoint.
 
     Objects that cannot be changed are replaced in `objects`.
     """
     foreign_libraries.connected()
     for name, value in list(objects.items()):
-        if only in (None, name):
-            replace = functools.partial(objects.__setitem__, name)
-            for inner, leaf, set_leaf in _walk(name, value, replace):
-                yield from _entries_of(inner, leaf, set_leaf)
+        replace = functools.partial(objects.__setitem__, name)
+        for inner, leaf, set_leaf in _walk(name, value, replace):
+            yield from _entries_of(inner, leaf, set_leaf)
 
 
 def find_objects(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -120,7 +117,31 @@ def require_savable(name: str, value: Any) -> None:
             raise _object_error(_join(name, _name_of(path)), f"a {type(leaf).__name__}")
 
 
-def move_iterators(
+def start_restore(
+    path: pathlib.Path | None,
+    objects: dict[str, Any],
+    values: dict[str, Any],
+    aliases: Mapping[str, str],
+    partial: bool,
+) -> tuple[dict[str, Entry], Callable[[], None]]:
+    """Restores iterators if everything fits; returns all entries, and an undo function.
+
+    Renames saved values as the objects call them. `set_values` does the rest.
+
+    Args:
+        path, partial: See `require_match`.
+        aliases: Other names of saved values: alias -> name.
+    """
+    entries = dict(all_entries(objects))
+    for name in entries:
+        saved = aliases.get(name)
+        if name not in values and saved in values:
+            values[name] = values.pop(saved)
+    require_match(path, entries, values, partial)
+    return entries, _move_iterators(entries, values)
+
+
+def _move_iterators(
     entries: Mapping[str, Entry], values: Mapping[str, Any]
 ) -> Callable[[], None]:
     """Restores the positions of all iterators or none; returns an undo function."""
