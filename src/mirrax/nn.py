@@ -96,9 +96,7 @@ def moments(x: jax.Array, axes: int | Sequence[int] = 0) -> tuple[jax.Array, jax
     """
     wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
     axes = (axes,) if isinstance(axes, int) else tuple(axes)
-    count = 1
-    for axis in axes:
-        count *= x.shape[axis]
+    count = math.prod(x.shape[axis] for axis in axes)
     total, num_values = _sum_over_replicas((wide.sum(axes), jnp.float32(count)))
     mean = total / num_values
     centred = wide - jnp.expand_dims(mean, tuple(axis % x.ndim for axis in axes))

@@ -52,7 +52,7 @@ def test_missing_library_is_reported_as_ever():
     source = """
         import sys
         import mirrax
-        from mirrax.integrations.import_hooks import when_imported
+        from mirrax.integrations import when_imported
         when_imported("no_such_library", "mirrax.integrations.keras")
         for _ in range(2):
             try:

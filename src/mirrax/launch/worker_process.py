@@ -6,7 +6,6 @@ import codecs
 import contextlib
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import threading
@@ -18,9 +17,6 @@ from mirrax.launch.worker_output import OutputSplitter
 # Enough for a long traceback.
 _KEPT_LINES = 2000
 _TRACEBACK = "Traceback (most recent call last):"
-_GROUP = f"  + Exception Group {_TRACEBACK}"
-# An exception in a group; the line of the group itself ends with their number.
-_IN_GROUP = re.compile(r" +\| (?!.*Traceback \()(?!.* sub-exceptions?\)$)(\w.*)")
 # Python prints these without a traceback when the program itself cannot be compiled.
 _SYNTAX = ("SyntaxError", "IndentationError", "TabError")
 _OWN = "mirrax.errors."
@@ -123,10 +119,9 @@ class WorkerProcess:
         lines = self.lines
         if lines and lines[-1].startswith(_SYNTAX):
             return lines[-1], ""
-        error, first, is_group = "", len(lines), False
+        error, first = "", len(lines)
         for index, line in enumerate(lines):
-            if line in (_TRACEBACK, _GROUP):
-                is_group = line == _GROUP
+            if line == _TRACEBACK:
                 before = lines[max(0, index - 3) : index]
                 if not (error and any(x.endswith("exception:") for x in before)):
                     first = index
@@ -135,8 +130,7 @@ class WorkerProcess:
             elif line.startswith(_OWN) and (error or first == len(lines)):
                 error, first = line, index
             elif first < len(lines) and not error:
-                found = _IN_GROUP.match(line) if is_group else None
-                error = found[1] if found else line if line[:1].strip() else ""
+                error = line if line[:1].strip() else ""
         return error, "\n".join(lines[first:])
 
     def _read(self) -> None:

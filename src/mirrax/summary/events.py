@@ -66,11 +66,6 @@ def histogram(values: np.ndarray[Any, Any], num_buckets: int) -> bytes:
     return delimited(5, numbers + _doubles(6, edges[1:]) + _doubles(7, counts))
 
 
-def text(strings: Sequence[bytes], shape: tuple[Any, ...]) -> bytes:
-    """Returns strings encoded for `event`."""
-    return _strings(strings, shape, b"text")
-
-
 def images(values: np.ndarray[Any, Any]) -> bytes:
     """Returns images, k x height x width x channels, encoded for `event`."""
     height, width = values.shape[1:3]
@@ -88,7 +83,7 @@ def sounds(values: np.ndarray[Any, Any], sample_rate: int) -> bytes:
     return _strings(texts, (len(files), 2), b"audio", wav_format)
 
 
-def tensor(value: np.ndarray[Any, Any], plugin: str, details: bytes) -> bytes:
+def tensor(value: np.ndarray[Any, Any], plugin: str, details: bytes = b"") -> bytes:
     """Returns a tensor, and the plugin that shows it, encoded for `event`."""
     if value.dtype.kind in "OSU":
         texts = [x if isinstance(x, bytes) else str(x).encode() for x in value.flat]

@@ -133,9 +133,7 @@ def text(name: str, data: Any, step: Any = None, description: Any = None) -> boo
     ...     text("note", "a line", step=1)
     True
     """
-    strings = np.asarray(data, object)
-    texts = [x if isinstance(x, bytes) else str(x).encode() for x in strings.flat]
-    content = events.text(texts, strings.shape)
+    content = events.tensor(np.asarray(data, object), "text")
     return _record(name, 0, step, lambda _: content)
 
 

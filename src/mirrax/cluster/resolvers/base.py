@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import abc
+import importlib
+from collections.abc import Sequence
+from types import ModuleType
 
 from mirrax.cluster.cluster_spec import ClusterSpec
 from mirrax.devices.physical_devices import count_physical_devices
@@ -93,3 +96,14 @@ class ClusterResolver(abc.ABC):
     def _accelerators(self) -> dict[str, int]:
         counts = {kind: count_physical_devices(kind) for kind in ("GPU", "TPU")}
         return {kind: count for kind, count in counts.items() if count}
+
+
+def import_client(package: str, modules: Sequence[str]) -> list[ModuleType]:
+    """Returns modules of a package that is no dependency of Mirrax."""
+    try:
+        return [importlib.import_module(module) for module in modules]
+    except ImportError:
+        raise ImportError(
+            f"This cluster resolver needs the package {package}. Received: it is not "
+            f"installed. Run `pip install {package}`, or use TF_CONFIG."
+        ) from None

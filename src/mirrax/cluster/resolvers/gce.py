@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 from typing_extensions import override
 
 from mirrax.cluster.cluster_spec import ClusterSpec
-from mirrax.cluster.resolvers.base import ClusterResolver
+from mirrax.cluster.resolvers.base import ClusterResolver, import_client
 
 
 class GCEClusterResolver(ClusterResolver):
@@ -68,18 +67,6 @@ class GCEClusterResolver(ClusterResolver):
             )
         return ClusterSpec({str(self._task_type): sorted(addresses)})
 
-    @property
-    def task_type(self) -> str | None:
-        """The job of the machines."""
-        return self._task_type
-
-    @task_type.setter
-    def task_type(self, task_type: str | None) -> None:
-        raise RuntimeError(
-            "You cannot reset the task_type of the GCEClusterResolver after it has "
-            f"been created. Received: {task_type!r}. Pass it to the constructor."
-        )
-
     def _find_ip(self, instance: str) -> str:
         request = self._service.instances().get(
             project=self._project, zone=self._zone, instance=instance
@@ -88,15 +75,8 @@ class GCEClusterResolver(ClusterResolver):
 
 
 def _make_service(credentials: Any) -> Any:
-    try:
-        discovery = importlib.import_module("googleapiclient.discovery")
-        auth = importlib.import_module("google.auth")
-    except ImportError:
-        raise ImportError(
-            "GCEClusterResolver needs the package google-api-python-client. Received: "
-            "it is not installed. Run `pip install google-api-python-client`, or use "
-            "TF_CONFIG."
-        ) from None
+    modules = "googleapiclient.discovery", "google.auth"
+    discovery, auth = import_client("google-api-python-client", modules)
     if credentials == "default":
         credentials, _ = auth.default()
     return discovery.build("compute", "v1", credentials=credentials)

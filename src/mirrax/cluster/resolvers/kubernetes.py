@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import enum
-import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from typing_extensions import override
 
 from mirrax.cluster.cluster_spec import ClusterSpec
-from mirrax.cluster.resolvers.base import ClusterResolver
+from mirrax.cluster.resolvers.base import ClusterResolver, import_client
 
 
 class KubernetesExecutableLocation(enum.Enum):
@@ -85,15 +84,8 @@ def _make_client(location: KubernetesExecutableLocation) -> Any:
             "`executable_location` is WITHIN_CLUSTER or OFF_CLUSTER of "
             f"KubernetesExecutableLocation. Received: {location!r}."
         )
-    try:
-        config = importlib.import_module("kubernetes.config")
-        client = importlib.import_module("kubernetes.client")
-    except ImportError:
-        raise ImportError(
-            "KubernetesClusterResolver needs the package kubernetes. Received: it is "
-            "not installed. Run `pip install kubernetes`, or use TF_CONFIG, which the "
-            "operators for training jobs set."
-        ) from None
+    modules = "kubernetes.config", "kubernetes.client"
+    config, client = import_client("kubernetes", modules)
     if location is KubernetesExecutableLocation.OFF_CLUSTER:
         config.load_kube_config()
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import threading
 import traceback
@@ -22,8 +21,6 @@ from mirrax.user_frames import (
 _CLUSTER = os.path.dirname(os.path.dirname(__file__))
 _MIRRAX = os.path.dirname(_CLUSTER)
 _COMPILER = os.path.join(os.path.dirname(jax.__file__), "_src", "compiler.py")
-# Also one in an exception group, whose own line ends with the number of them.
-_ERROR = re.compile(r"(?: +\| (?!.* sub-exceptions?\)$))?(\w.*)")
 _OWN = (_CLUSTER, threading.__file__)
 _HIDDEN = (f"{_MIRRAX}{os.sep}", "<frozen runpy>")
 
@@ -55,8 +52,7 @@ def find_error_line(text: str) -> str:
     """
     _, header, after = text.rpartition("Traceback (most recent call last):\n")
     lines = after.splitlines() if header else []
-    found = filter(None, map(_ERROR.match, lines))
-    return next((match[1] for match in found), "")
+    return next((line for line in lines if line[:1].strip()), "")
 
 
 def hide_own_frames(
