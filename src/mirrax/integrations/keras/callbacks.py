@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
-from typing_extensions import override
 
 from mirrax.cluster import step_record
 from mirrax.collectives import worker_exchange
@@ -55,7 +54,7 @@ def install() -> None:
 
 
 @contextlib.contextmanager
-def prepared(callbacks: Any, strategy: Any, is_fit: bool) -> Iterator[Any]:
+def prepared(callbacks: Any, model: Any, strategy: Any, is_fit: bool) -> Iterator[Any]:
     """Yields this worker's callbacks; those that write files run on the first.
 
     With a `BackupAndRestore`, `fit` saves on SIGTERM.
@@ -66,68 +65,62 @@ def prepared(callbacks: Any, strategy: Any, is_fit: bool) -> Iterator[Any]:
     given = callbacks if isinstance(callbacks, Sequence) else [callbacks]
     backups = [callback for callback in given if isinstance(callback, _BACKUP)]
     own = list(given)
-    if not strategy.topology.is_local:
-        own = [_OnChief(c, strategy) if isinstance(c, _WRITERS) else c for c in given]
-        own += [_FollowChief(strategy.topology)] if backups else []
-        own += [_StopTogether(strategy.topology)] if is_fit else []
+    topology = strategy.topology
+    if not topology.is_local:
+        own = [
+            _on_chief(callback, model, strategy)
+            if isinstance(callback, _WRITERS)
+            else callback
+            for callback in given
+        ]
+        own += [_follow_chief(model, topology)] if backups else []
+        own += [_stop_together(model, topology)] if is_fit else []
     if not backups or not is_fit:
         yield own
         return
     watcher = PreemptionWatcher()
     try:
-        yield [*own, _SaveOnPreemption(watcher, backups[0], strategy)]
+        yield [*own, _save_on_preemption(watcher, backups[0], model, strategy)]
     finally:
         watcher.close()
 
 
-class _OnChief(keras.callbacks.Callback):  # type: ignore[misc]
-    """A callback that runs on the first worker.
+def _on_chief(callback: Any, model: Any, strategy: Any) -> Any:
+    """Returns a callback that runs on the first worker.
 
     The others take part where it changes variables, or reads sharded ones.
     """
 
-    def __init__(self, callback: Any, strategy: Any) -> None:
-        super().__init__()
-        self._callback = callback
-        self._strategy = strategy
-        self._runs = strategy.is_chief
-        if not self._runs:
-            _make_directory(callback)
-        for name in _HOOKS:
-            if self._needs_all(name):
-                setattr(self, name, functools.partial(self._call_together, name))
-            elif self._runs:
-                setattr(self, name, getattr(callback, name))
+    def call_together(name: str, *args: Any, **kwargs: Any) -> None:
+        call = functools.partial(getattr(callback, name), *args, **kwargs)
+        what = f"{type(callback).__name__}.{name}"
+        multi_worker.run_on_chief(strategy, model, what, call)
 
-    @override
-    def set_params(self, params: Any) -> None:
-        super().set_params(params)
-        if self._runs:
-            self._callback.set_params(params)
+    calls: dict[str, Any] = {}
+    if strategy.is_chief:
+        names = (*_HOOKS, "set_params", "set_model")
+        calls = {name: getattr(callback, name) for name in names}
+    else:
+        _make_directory(callback)
+    for name in _HOOKS:
+        if _needs_all(callback, name, strategy):
+            calls[name] = functools.partial(call_together, name)
+    return keras.callbacks.LambdaCallback(**calls)
 
-    @override
-    def set_model(self, model: Any) -> None:
-        super().set_model(model)
-        if self._runs:
-            self._callback.set_model(model)
 
-    def _needs_all(self, name: str) -> bool:
-        kind = type(self._callback)
-        if getattr(kind, name) is getattr(keras.callbacks.Callback, name):
+def _needs_all(callback: Any, name: str, strategy: Any) -> bool:
+    """Returns whether all workers take part in a method of a callback."""
+    kind = type(callback)
+    if getattr(kind, name) is getattr(keras.callbacks.Callback, name):
+        return False
+    if name == "on_train_begin" and issubclass(kind, _BACKUP):
+        return True
+    if "batch" in name:
+        # Others would cost time in every step.
+        is_in_batches = isinstance(getattr(callback, "save_freq", None), int)
+        if name != "on_train_batch_end" or not is_in_batches:
             return False
-        if name == "on_train_begin" and issubclass(kind, _BACKUP):
-            return True
-        if "batch" in name:
-            # Others would cost time in every step.
-            is_in_batches = isinstance(getattr(self._callback, "save_freq", None), int)
-            if name != "on_train_batch_end" or not is_in_batches:
-                return False
-        return self._strategy.shard_bytes is not None
-
-    def _call_together(self, name: str, *args: Any, **kwargs: Any) -> None:
-        call = functools.partial(getattr(self._callback, name), *args, **kwargs)
-        what = f"{type(self._callback).__name__}.{name}"
-        multi_worker.run_on_chief(self._strategy, self.model, what, call)
+    return strategy.shard_bytes is not None
 
 
 def _make_directory(callback: Any) -> None:
@@ -142,82 +135,71 @@ def _make_directory(callback: Any) -> None:
         pathlib.Path(directory).mkdir(parents=True, exist_ok=True)
 
 
-class _FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
+def _follow_chief(model: Any, topology: Topology) -> Any:
     """Starts at the epoch of the first worker; tells the launcher about the steps."""
+    num_steps = 0
 
-    def __init__(self, topology: Topology) -> None:
-        super().__init__()
-        self._topology = topology
-        self._num_steps = 0
+    def begin(logs: Any = None) -> None:
+        nonlocal num_steps
+        own = np.asarray(internals.initial_epoch(model), np.int64)
+        epoch = worker_exchange.from_first(topology, "first epoch", own)
+        internals.set_initial_epoch(model, int(epoch))
+        batches_per_update = model.optimizer.gradient_accumulation_steps or 1
+        num_steps = int(model.optimizer.iterations) * batches_per_update
+        step_record.report_start(num_steps)
 
-    @override
-    def on_train_begin(self, logs: Any = None) -> None:
-        own = np.asarray(internals.initial_epoch(self.model), np.int64)
-        epoch = worker_exchange.from_first(self._topology, "first epoch", own)
-        internals.set_initial_epoch(self.model, int(epoch))
-        optimizer = self.model.optimizer
-        batches_per_update = optimizer.gradient_accumulation_steps or 1
-        self._num_steps = int(optimizer.iterations) * batches_per_update
-        step_record.report_start(self._num_steps)
+    def end_step(batch: int, logs: Any = None) -> None:
+        nonlocal num_steps
+        num_steps += 1
+        step_record.report_step(num_steps)
 
-    @override
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        self._num_steps += 1
-        step_record.report_step(self._num_steps)
+    return keras.callbacks.LambdaCallback(
+        on_train_begin=begin, on_train_batch_end=end_step
+    )
 
 
-class _StopTogether(keras.callbacks.Callback):  # type: ignore[misc]
+def _stop_together(model: Any, topology: Topology) -> Any:
     """Ends `fit` on all workers where `stop_training` is set on one, between epochs.
 
     Within an epoch all must set it after the same batch: others would wait in the next
     step. To ask them after each batch would make Keras wait for its results.
     """
 
-    def __init__(self, topology: Topology) -> None:
-        super().__init__()
-        self._topology = topology
+    def stop_if_one_does(epoch: int, logs: Any = None) -> None:
+        own = bool(model.stop_training)
+        answers = worker_exchange.exchange(topology, "stop_training", own)
+        model.stop_training = any(answers)
 
-    @override
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self._stop_if_one_does()
-
-    @override
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        self._stop_if_one_does()
-
-    def _stop_if_one_does(self) -> None:
-        own = bool(self.model.stop_training)
-        answers = worker_exchange.exchange(self._topology, "stop_training", own)
-        self.model.stop_training = any(answers)
+    return keras.callbacks.LambdaCallback(
+        on_epoch_begin=stop_if_one_does, on_epoch_end=stop_if_one_does
+    )
 
 
-class _SaveOnPreemption(keras.callbacks.Callback):  # type: ignore[misc]
-    def __init__(self, watcher: PreemptionWatcher, backup: Any, strategy: Any) -> None:
-        super().__init__()
-        self._watcher = watcher
-        self._backup = backup
-        self._strategy = strategy
-        self._epoch = 0
+def _save_on_preemption(
+    watcher: PreemptionWatcher, backup: Any, model: Any, strategy: Any
+) -> Any:
+    current = 0
 
-    @override
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self._epoch = epoch
+    def begin_epoch(epoch: int, logs: Any = None) -> None:
+        nonlocal current
+        current = epoch
 
-    @override
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+    def end_epoch(epoch: int, logs: Any = None) -> None:
         # SIGTERM may have come during the evaluation.
-        self._epoch = epoch + 1
-        self._stop_if_asked()
+        begin_epoch(epoch + 1)
+        stop_if_asked(epoch)
 
-    @override
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        self._stop_if_asked()
+    def stop_if_asked(number: int, logs: Any = None) -> None:
+        if watcher.should_stop():
+            save = functools.partial(internals.save_backup, backup, current)
+            multi_worker.run_on_chief(strategy, model, "a backup", save)
+            watcher.exit()
 
-    def _stop_if_asked(self) -> None:
-        if self._watcher.should_stop():
-            save = functools.partial(internals.save_backup, self._backup, self._epoch)
-            multi_worker.run_on_chief(self._strategy, self.model, "a backup", save)
-            self._watcher.exit()
+    return keras.callbacks.LambdaCallback(
+        on_epoch_begin=begin_epoch,
+        on_epoch_end=end_epoch,
+        on_train_batch_end=stop_if_asked,
+    )
 
 
 def _summary(original: Callable[[Any], Any], callback: Any) -> Any:

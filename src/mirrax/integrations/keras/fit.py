@@ -120,7 +120,7 @@ def _over_batches(
         given["verbose"] = 0
     name = original.__name__
     is_fit = name == "fit"
-    own = callbacks.prepared(given.get("callbacks"), strategy, is_fit)
+    own = callbacks.prepared(given.get("callbacks"), model, strategy, is_fit)
     with _fitting(model, strategy, name), own as given["callbacks"], quiet:
         if is_fit:
             multi_worker.sync_numpy_random(topology)
