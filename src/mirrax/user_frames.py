@@ -93,12 +93,7 @@ def shows_all_frames() -> bool:
 
 def shorten_traceback(error: BaseException) -> None:
     """Leaves out frames of Mirrax, but the first one, and the one that raised."""
-
-    def shorten(trace: TracebackType) -> TracebackType:
-        return keep_frames(trace, _is_shown) or trace
-
-    if not shows_all_frames():
-        edit_tracebacks(error, shorten)
+    hide_frames(error, _is_shown)
 
 
 def _is_shown(each: TracebackType, is_first: bool) -> bool:
@@ -106,35 +101,36 @@ def _is_shown(each: TracebackType, is_first: bool) -> bool:
     return is_end or not each.tb_frame.f_code.co_filename.startswith(_OURS[0])
 
 
-def edit_tracebacks(
-    error: BaseException, edit: Callable[[TracebackType], TracebackType | None]
+def hide_frames(
+    error: BaseException, is_shown: Callable[[TracebackType, bool], bool]
 ) -> None:
-    """Replaces the tracebacks of an error, of its causes and of their contexts."""
+    """Leaves frames out of the tracebacks of an error, of its causes and contexts.
+
+    A traceback of which nothing would be left stays as it is.
+
+    Args:
+        is_shown: Is told of each entry, and whether it is the first.
+    """
     seen: set[int] = set()
-    related: list[BaseException | None] = [error]
+    related: list[BaseException | None] = [] if shows_all_frames() else [error]
     while related:
         each = related.pop()
         if each is not None and id(each) not in seen:
             seen.add(id(each))
-            if each.__traceback__ is not None:
-                each.__traceback__ = edit(each.__traceback__)
+            each.__traceback__ = _without_hidden(each.__traceback__, is_shown)
             related += [each.__cause__, each.__context__]
 
 
-def keep_frames(
-    trace: TracebackType, is_kept: Callable[[TracebackType, bool], bool]
+def _without_hidden(
+    trace: TracebackType | None, is_shown: Callable[[TracebackType, bool], bool]
 ) -> TracebackType | None:
-    """Returns a traceback with some of its frames; None if there are none.
-
-    `is_kept` is told of each entry, and whether it is the first.
-    """
     kept = []
-    each: TracebackType | None = trace
+    each = trace
     while each is not None:
-        if is_kept(each, each is trace):
+        if is_shown(each, each is trace):
             kept.append(each)
         each = each.tb_next
     result: TracebackType | None = None
     for each in reversed(kept):
         result = TracebackType(result, each.tb_frame, each.tb_lasti, each.tb_lineno)
-    return result
+    return result or trace

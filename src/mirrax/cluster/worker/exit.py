@@ -129,7 +129,8 @@ class _ExitHandler:
             # Schedulers send it more than once.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         explained = self._job.heartbeat.explain(error)
-        trace = hide_own_frames(error, trace)
+        hide_own_frames(error)
+        trace = error.__traceback__
         self._job.fail(KeyboardInterrupt("SIGTERM") if is_sigterm else explained)
         if isinstance(explained, KeyboardInterrupt):
             # All workers are interrupted at once: one line from each is enough.

@@ -11,12 +11,7 @@ from types import FrameType, TracebackType
 import jax
 
 from mirrax.errors import JobError, WorkerFailed
-from mirrax.user_frames import (
-    edit_tracebacks,
-    find_user_frame,
-    keep_frames,
-    shows_all_frames,
-)
+from mirrax.user_frames import find_user_frame, hide_frames, shows_all_frames
 
 _CLUSTER = os.path.dirname(os.path.dirname(__file__))
 _MIRRAX = os.path.dirname(_CLUSTER)
@@ -55,17 +50,14 @@ def find_error_line(text: str) -> str:
     return next((line for line in lines if line[:1].strip()), "")
 
 
-def hide_own_frames(
-    error: BaseException, trace: TracebackType | None
-) -> TracebackType | None:
+def hide_own_frames(error: BaseException) -> None:
     """Removes Mirrax' frames from the tracebacks of an error and of its causes.
 
-    Returns `trace` without them. A traceback that has no others stays as it is.
+    A traceback that has no others stays as it is.
     """
-    if shows_all_frames():
-        return trace
-    edit_tracebacks(error, _without_own)
-    return None if trace is None else _without_own(trace)
+    hide_frames(
+        error, lambda each, _: not each.tb_frame.f_code.co_filename.startswith(_HIDDEN)
+    )
 
 
 def is_compiling() -> bool:
@@ -93,14 +85,6 @@ def describe_user_line(trace: TracebackType | None) -> str:
     frames = reversed(traceback.extract_tb(trace))
     found = find_user_frame((frame.filename, frame) for frame in frames)
     return "" if found is None else _describe(found)
-
-
-def _without_own(trace: TracebackType) -> TracebackType:
-    return keep_frames(trace, _is_shown) or trace
-
-
-def _is_shown(each: TracebackType, is_first: bool) -> bool:
-    return not each.tb_frame.f_code.co_filename.startswith(_HIDDEN)
 
 
 def _main_frame() -> FrameType | None:
