@@ -24,7 +24,8 @@ def run(program, log=None):
     while child.exit_code is None and time.monotonic() < deadline:
         time.sleep(0.01)
     child.finish()
-    return child, shown
+    assert all(line.startswith("[worker 0] ") for line in shown)
+    return child, [line.removeprefix("[worker 0] ") for line in shown]
 
 
 def test_traceback_is_found_with_what_led_to_it():

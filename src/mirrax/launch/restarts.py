@@ -148,11 +148,8 @@ def find_reason_to_stop(failed: Sequence[FailedAttempt], max_restarts: int) -> s
 
 def choose_delay(failed: Sequence[FailedAttempt]) -> float:
     """Returns the seconds to wait: none after progress, then 1, 2, 4, ... up to 60."""
-    num_idle = 0
-    for attempt in reversed(failed):
-        if attempt.has_advanced:
-            break
-        num_idle += 1
+    idle = itertools.takewhile(lambda each: not each.has_advanced, reversed(failed))
+    num_idle = len(list(idle))
     return min(_MAX_DELAY_SECONDS, 2.0 ** (num_idle - 1)) if num_idle else 0.0
 
 

@@ -132,32 +132,25 @@ class Supervisor:
         coordinator = self._coordinator
         port = self.plan.coordinator[1] if coordinator is None else coordinator.port
         for index in self.plan.local:
-            name = self.plan.workers[index].name
             environment = make_environment(
                 self.plan, index, port, self.environment, self.devices_per_worker
             )
             # A worker of another job may have started this one.
             environment.pop(step_record.VARIABLE, None)
-            if index == self.plan.local[0]:
+            is_first = index == self.plan.local[0]
+            if is_first:
                 environment[step_record.VARIABLE] = str(self._record)
             process = WorkerProcess(
-                name,
+                self.plan.workers[index].name,
                 self.command,
                 environment,
-                show=lambda line, name=name: self.show(f"[{name}] {line}"),  # type: ignore[misc]
+                show=self.show,
                 log=self.log_folder and self.log_folder / f"worker-{index}.log",
-                show_bar=self._make_show_bar(index),
+                show_bar=self.show_bar if is_first else lambda _: None,
                 appends=self.attempt > 0,
             )
             self._processes.append(process)
             guard.watch(process.process_id)
-
-    def _make_show_bar(self, worker_index: int) -> Callable[[str], None]:
-        """Returns a function that draws the bar of the first worker here, else none."""
-        if worker_index != self.plan.local[0]:
-            return lambda _: None
-        name = self.plan.workers[worker_index].name
-        return lambda bar: self.show_bar(bar and f"[{name}] {bar}")
 
     def _wait(self, end: float, poll: Callable[[], object]) -> bool:
         """Waits for all workers to end; returns whether the timeout expired first.

@@ -38,7 +38,8 @@ class WorkerProcess:
     """A worker process, running or ended.
 
     Args:
-        show_bar: Called with each state of a progress bar, with "" at its end.
+        show: Called with each line of output, prefixed with the name.
+        show_bar: The same with each state of a progress bar, and with "" at its end.
         log: A file for the whole output.
         appends: Whether to keep what the file already has.
     """
@@ -56,8 +57,8 @@ class WorkerProcess:
         self.name = name
         self.lines: list[str] = []
         self.was_running = False
-        self._show = show
-        self._show_bar = show_bar
+        self._show: Callable[[str], None] = lambda line: show(f"[{name}] {line}")
+        self._show_bar = lambda bar: show_bar(bar and f"[{name}] {bar}")
         self._log: IO[str] | None = None
         if log is not None:
             try:
