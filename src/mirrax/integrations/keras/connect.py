@@ -16,6 +16,7 @@ _MODULES = (
     "variable_hooks",
     "restoring",
     "fit",
+    "saved_files",
     "inside_run",
     "symbolic",
     "callbacks",

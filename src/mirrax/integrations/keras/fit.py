@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import functools
 import inspect
-import pathlib
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
@@ -36,9 +34,7 @@ from mirrax.integrations.keras.input import (
     prefetch_batches,
     shard_batch,
 )
-from mirrax.integrations.keras.saved_files import replace_file
 from mirrax.integrations.keras.variable_hooks import adopt
-from mirrax.train.export import collect_export, write_export
 
 _NOTHING = contextlib.nullcontext()
 _NUM_SLOTS = "_mirrax_num_slots"
@@ -59,12 +55,6 @@ def install() -> None:
         hooks.wrap(trainer, name, _on_batch)
     for name in ("train", "test", "predict"):
         hooks.wrap(trainer, f"make_{name}_function", _make_function)
-    hooks.wrap(keras.Model, "export", _export)
-    for name in ("save", "save_weights"):
-        hooks.wrap(keras.Model, name, _save)
-    hooks.wrap(keras.models, "save_model", _save)
-    for name in ("save_model", "save_weights"):
-        hooks.wrap(keras.saving, name, _save)
     hooks.wrap(*internals.GET_BATCHES, _get_batches)
     hooks.wrap(*internals.GET_STATE, _get_state)
     hooks.wrap(*internals.ITERATE_STEP, _iterate_step)
@@ -94,7 +84,7 @@ def _call(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> An
 
 def _in_scope(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
     strategy = strategy_of(model)
-    with _without_scope() if strategy is None else strategy.scope():
+    with without_scope() if strategy is None else strategy.scope():
         return original(model, *args, **kw)
 
 
@@ -113,7 +103,7 @@ def _over_batches(
     if strategy is None:
         if original.__name__ == "fit":
             _warn_of_scope(model, "fit")
-        with _without_scope(), quiet:
+        with without_scope(), quiet:
             return original(**{"self": model, **given, **extra})
     topology = strategy.topology
     if not strategy.is_chief:
@@ -135,7 +125,7 @@ def _on_batch(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -
     if strategy is None:
         if original.__name__ == "train_on_batch":
             _warn_of_scope(model, "train_on_batch")
-        with _without_scope():
+        with without_scope():
             return original(model, *args, **kw)
     arguments = inspect.signature(original).bind(model, *args, **kw).arguments
     topology = strategy.topology
@@ -177,7 +167,7 @@ def _fitting(model: Any, strategy: Any, name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _without_scope() -> Iterator[None]:
+def without_scope() -> Iterator[None]:
     """Leaves the current scope, for a model that was not created in one."""
     is_kept = isinstance(stack.frame(), stack.Replica | hooks.ChiefOnly)
     with contextlib.nullcontext() if is_kept else stack.entered(None):
@@ -240,51 +230,6 @@ def _require_step(model: Any, what: str) -> None:
             "what happens in fit() with JAX'), or call a step of TensorFlow's kind in "
             "a loop of your own: `strategy.run(step, args=(batch,))`."
         ) from None
-
-
-def _export(
-    original: Callable[..., Any],
-    model: Any,
-    filepath: Any,
-    format: str = "tf_saved_model",
-    *args: Any,
-    **kwargs: Any,
-) -> Any:
-    """Exports as `mirrax.train.export` does where TensorFlow is not installed."""
-    if format != "tf_saved_model" or internals.has_tensorflow():
-        return _save(original, model, filepath, format, *args, **kwargs)
-    unknown = {*kwargs} - {"verbose", "input_signature"}
-    if args or unknown:
-        raise ValueError(
-            "Without TensorFlow, `export` takes a path and an `input_signature`. "
-            f"Received: {sorted(unknown) or args}."
-        )
-    specs = kwargs.get("input_signature")
-    given = model if specs is None else (functools.partial(_infer, model), specs)
-    saved = collect_export({"serve": given}, {})
-    write = functools.partial(write_export, pathlib.Path(filepath).absolute(), saved)
-    strategy = strategy_of(model)
-    if strategy is None:
-        return write()
-    return multi_worker.write_on_chief(strategy, model, "model.export", write)
-
-
-def _infer(model: Any, *inputs: Any) -> Any:
-    return model(inputs[0] if len(inputs) == 1 else list(inputs), training=False)
-
-
-def _save(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
-    """Writes files on the first worker, outside the scope: saving creates objects."""
-    strategy = strategy_of(model)
-
-    def write() -> Any:
-        with _without_scope():
-            return replace_file(original, model, *args, **kw)
-
-    if strategy is None:
-        return write()
-    what = f"model.{original.__name__}"
-    return multi_worker.write_on_chief(strategy, model, what, write)
 
 
 def _distribution_of(strategy: Any) -> Any:

@@ -1,13 +1,20 @@
-"""Files of models that replace former ones only once they are complete."""
+"""Files of models: one worker writes them, and they replace others when complete."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import pathlib
 import tempfile
 from collections.abc import Callable
 from typing import Any
+
+import keras
+
+from mirrax.integrations.keras import hooks, internals, multi_worker
+from mirrax.integrations.keras.fit import strategy_of, without_scope
+from mirrax.train.export import collect_export, write_export
 
 _SUFFIXES = {
     "save": (".keras", ".h5", ".hdf5"),
@@ -16,7 +23,64 @@ _SUFFIXES = {
 }
 
 
-def replace_file(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def install() -> None:
+    """Makes models write their files on the first worker."""
+    hooks.wrap(keras.Model, "export", _export)
+    for owner, names in (
+        (keras.Model, ("save", "save_weights")),
+        (keras.models, ("save_model",)),
+        (keras.saving, ("save_model", "save_weights")),
+    ):
+        for name in names:
+            hooks.wrap(owner, name, _save)
+
+
+def _export(
+    original: Callable[..., Any],
+    model: Any,
+    filepath: Any,
+    format: str = "tf_saved_model",
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    """Exports as `mirrax.train.export` does where TensorFlow is not installed."""
+    if format != "tf_saved_model" or internals.has_tensorflow():
+        return _save(original, model, filepath, format, *args, **kwargs)
+    unknown = {*kwargs} - {"verbose", "input_signature"}
+    if args or unknown:
+        raise ValueError(
+            "Without TensorFlow, `export` takes a path and an `input_signature`. "
+            f"Received: {sorted(unknown) or args}."
+        )
+    specs = kwargs.get("input_signature")
+    given = model if specs is None else (functools.partial(_infer, model), specs)
+    saved = collect_export({"serve": given}, {})
+    write = functools.partial(write_export, pathlib.Path(filepath).absolute(), saved)
+    strategy = strategy_of(model)
+    if strategy is None:
+        return write()
+    return multi_worker.write_on_chief(strategy, model, "model.export", write)
+
+
+def _infer(model: Any, *inputs: Any) -> Any:
+    return model(inputs[0] if len(inputs) == 1 else list(inputs), training=False)
+
+
+def _save(original: Callable[..., Any], model: Any, *args: Any, **kw: Any) -> Any:
+    """Writes files on the first worker, outside the scope: saving creates objects."""
+    strategy = strategy_of(model)
+
+    def write() -> Any:
+        with without_scope():
+            return _replace_file(original, model, *args, **kw)
+
+    if strategy is None:
+        return write()
+    what = f"model.{original.__name__}"
+    return multi_worker.write_on_chief(strategy, model, what, write)
+
+
+def _replace_file(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Saves a model with a function of Keras, first to a folder beside the place.
 
     A process that ends while it writes leaves the former file, from which a job that
