@@ -9,7 +9,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from mirrax.cluster.membership import split_address
 from mirrax.cluster.net import handshake
@@ -234,14 +233,11 @@ class Leader:
             ).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        # ProtocolError is a ValueError.
-        with connection, contextlib.suppress(OSError, KeyError, TypeError, ValueError):
-            keep_alive(connection)
+        # ProtocolError is a ValueError; StopIteration is an early end.
+        ends = OSError, KeyError, TypeError, ValueError, StopIteration
+        with connection, contextlib.suppress(*ends):
             messages = _receive(connection)
-            body = self._admit(connection, messages)
-            if body is None:
-                return
-            launcher = self._add(body["host"], connection)
+            launcher = self._add(self._admit(connection, messages), connection)
             try:
                 for message in messages:
                     with self._changed:
@@ -250,25 +246,24 @@ class Leader:
             finally:
                 self._forget(launcher)
 
-    def _admit(
-        self, connection: socket.socket, messages: Iterator[Message]
-    ) -> dict[str, Any] | None:
-        """Returns the body of a launcher that knows the key; None for others."""
+    def _admit(self, connection: socket.socket, messages: Iterator[Message]) -> int:
+        """Returns the machine of a launcher; raises unless it belongs to the job."""
+        keep_alive(connection)
         connection.settimeout(_HANDSHAKE_SECONDS)
         key, challenge = self._machines.key, handshake.make_challenge()
         connection.sendall(encode(challenge))
-        for hello in messages:
-            body: dict[str, Any] = hello["body"]
-            if handshake.verify_hello(key, challenge, hello):
-                refusal = self._machines.find_difference(body)
-            else:
-                refusal = "another key"
-                self._report_stranger(connection.getpeername()[0])
-            answer = handshake.make_answer(key, challenge, hello, refusal)
-            connection.sendall(encode(answer))
-            connection.settimeout(None)
-            return None if refusal else body
-        return None
+        hello = next(messages)
+        if handshake.verify_hello(key, challenge, hello):
+            refusal = self._machines.find_difference(hello["body"])
+        else:
+            refusal = "another key"
+            self._report_stranger(connection.getpeername()[0])
+        answer = handshake.make_answer(key, challenge, hello, refusal)
+        connection.sendall(encode(answer))
+        if refusal:
+            raise ConnectionRefusedError(refusal)
+        connection.settimeout(None)
+        return int(hello["body"]["host"])
 
     def _add(self, index: int, connection: socket.socket) -> _Launcher:
         with self._changed:
