@@ -26,6 +26,7 @@ from mirrax.cluster.resolvers.base import ClusterResolver
 from mirrax.errors import ConfigurationError
 
 VARIABLE = "TF_CONFIG"
+_TEXTS = ("rpc_layer", "environment", "session_master")
 # Shows what was received, however long or deeply nested.
 _SHORT = reprlib.Repr()
 _SHORT.maxdict = _SHORT.maxlist = 20
@@ -129,33 +130,25 @@ def parse(text: str) -> TFConfig:
     """
     if not text.strip():
         return TFConfig()
-    fields = _load(text)
-    _check_kind("", fields, dict, "an object", '{"cluster": {...}, "task": {...}}')
-    if not fields:
-        return TFConfig()
-    cluster = _read_cluster(fields)
-    task_type, task_id = _read_task(fields, cluster)
-    return TFConfig(
-        cluster=cluster,
-        task_type=task_type,
-        task_id=task_id,
-        rpc_layer=_read_text(fields, "rpc_layer"),
-        environment=_read_text(fields, "environment"),
-        session_master=_read_text(fields, "session_master"),
-    )
-
-
-def _read() -> TFConfig:
-    return parse(os.environ.get(VARIABLE, ""))
-
-
-def _load(text: str) -> Any:
     try:
-        return json.loads(text)
+        fields = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
         rule = f"is JSON, and this is not: {error}"
         fix = "Write it with json.dumps; names and strings have double quotes."
         raise _make_error("", text, rule, fix) from None
+    _check_kind("", fields, dict, "an object", '{"cluster": {...}, "task": {...}}')
+    if not fields:
+        return TFConfig()
+    cluster = _read_cluster(fields)
+    task = _read_task(fields, cluster)
+    texts = {name: fields[name] for name in _TEXTS if fields.get(name) is not None}
+    for name, value in texts.items():
+        _check_kind(name, value, str, "a string", "a string, or leave it out")
+    return TFConfig(cluster, *task, **texts)
+
+
+def _read() -> TFConfig:
+    return parse(os.environ.get(VARIABLE, ""))
 
 
 def _read_cluster(fields: dict[str, Any]) -> dict[str, dict[int, str]]:
@@ -247,13 +240,6 @@ def _read_task(
     fix = "Count from 0, or add the missing address."
     _require(index in known, "task.index", index, rule, fix)
     return kind, index
-
-
-def _read_text(fields: dict[str, Any], name: str) -> str | None:
-    value = fields.get(name)
-    if value is not None:
-        _check_kind(name, value, str, "a string", "a string, or leave it out")
-    return value
 
 
 def _check_kind(field: str, value: Any, kind: type, rule: str, example: str) -> None:
