@@ -220,7 +220,7 @@ class Checkpoint:
         if self._pending is not None:
             self._pending.cancel()
         pending = DeferredRestore(self._objects, values, saved.aliases, partial)
-        pending.set(entries)
+        pending.restore(entries)
         self.__dict__["_pending"] = pending
         return LoadStatus(pending)
 

@@ -61,7 +61,7 @@ class DeferredRestore:
         self._values.clear()
         self._watched.clear()
 
-    def set(self, entries: Mapping[str, Entry]) -> None:
+    def restore(self, entries: Mapping[str, Entry]) -> None:
         """Restores objects except iterators, and waits for those that are missing."""
         set_values(entries, self._values)
         self._watch()
@@ -73,7 +73,7 @@ class DeferredRestore:
                 entries, _ = start_restore(
                     None, self._objects, self._values, self._aliases, partial=True
                 )
-                self.set(entries)
+                self.restore(entries)
         return not self._values
 
     def is_pending(self, name: str) -> bool:
