@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from mirrax.cluster.job_options import EXIT_CODE, read_options
 from mirrax.cluster.membership import split_address
 from mirrax.cluster.net.listener import is_loopback
-from mirrax.errors import JobError
+from mirrax.errors import ConfigurationError, JobError
 from mirrax.launch.cli import CommandParser
 from mirrax.launch.follower import Follower
 from mirrax.launch.leader import Leader
@@ -41,11 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     try:
         _check(options)
-        machines = _find_machines(options)
-    except ValueError as error:
-        return _complain(error, 2)
-    try:
-        launchers = _meet(options, machines)
+        launchers = _find_launchers(options)
         with (
             received_signals() as signals,
             tempfile.TemporaryDirectory(prefix="mirrax-launch-") as folder,
@@ -167,23 +163,16 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _check(options: argparse.Namespace) -> None:
-    settings = read_options(_environment(options))
-    hosts = [] if options.hosts is None else options.hosts.split(",")
-    is_exposed = not all(is_loopback(split_address(host)[0]) for host in hosts)
-    if len(hosts) > 1 and is_exposed and not settings.secret:
-        raise ValueError(
-            "Several machines need a secret, so that no other process can join the "
-            "job. Received: no MIRRAX_SECRET. Set it to the same long random text on "
-            "all of them; `openssl rand -hex 16` makes one."
-        )
     for flag, minimum in _MINIMA.items():
         value = getattr(options, flag)
         if value is not None and not value >= minimum:
             name = f"--{flag.replace('_', '-')}"
-            raise ValueError(f"{name} must be {minimum} or more. Received: {value}.")
+            raise ConfigurationError(
+                f"{name} must be {minimum} or more. Received: {value}."
+            )
     script: str = options.command[0]
     if not options.module and not os.path.exists(script):
-        raise ValueError(
+        raise ConfigurationError(
             f"The script must be a file. Received: {script!r}, which is not there. For "
             "the name of a module use -m."
         )
@@ -191,44 +180,43 @@ def _check(options: argparse.Namespace) -> None:
         try:
             options.log_dir.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ValueError(
+            raise ConfigurationError(
                 "--log-dir must be a directory that can be made. Received: "
                 f"{options.log_dir}: {error.strerror or error}."
             ) from None
 
 
-def _find_machines(options: argparse.Namespace) -> Machines | None:
-    """Returns the machines whose launchers agree; None if there is only this one."""
+def _find_launchers(options: argparse.Namespace) -> Alone | Leader | Follower:
     if (options.hosts is None) != (options.host_index is None):
-        raise ValueError(
+        raise ConfigurationError(
             "--hosts and --host-index belong together. Received: "
             f"--hosts {options.hosts}, --host-index {options.host_index}."
         )
     if options.elastic is not None and not (options.hosts and options.max_restarts):
-        raise ValueError(
+        raise ConfigurationError(
             "--elastic counts machines, so it needs --hosts, and --max-restarts. "
             f"Received: --hosts {options.hosts}, --max-restarts {options.max_restarts}."
             " On one machine --max-restarts alone starts all workers again."
         )
     if options.hosts is None:
-        return None
+        return Alone(options.workers)
     hosts = tuple(options.hosts.split(","))
     # Raises if one of them is wrong.
     plan_hosts(hosts, options.host_index, options.workers)
-    minimum, maximum = _parse_elastic(options.elastic, len(hosts))
     settings = read_options(_environment(options))
-    return Machines(hosts, options.workers, minimum, maximum, settings)
-
-
-def _meet(
-    options: argparse.Namespace, machines: Machines | None
-) -> Alone | Leader | Follower:
-    if machines is None:
-        return Alone(options.workers)
-    if options.host_index == 0:
-        grace = max(options.grace, machines.options.failure_grace)
-        return Leader(machines, CONSOLE.show_line, grace)
-    return Follower(machines, options.host_index, CONSOLE.show_line)
+    is_exposed = not all(is_loopback(split_address(host)[0]) for host in hosts)
+    if len(hosts) > 1 and is_exposed and not settings.secret:
+        raise ConfigurationError(
+            "Several machines need a secret, so that no other process can join the "
+            "job. Received: no MIRRAX_SECRET. Set it to the same long random text on "
+            "all of them; `openssl rand -hex 16` makes one."
+        )
+    elastic = _parse_elastic(options.elastic, len(hosts))
+    machines = Machines(hosts, options.workers, *elastic, settings)
+    if options.host_index > 0:
+        return Follower(machines, options.host_index, CONSOLE.show_line)
+    grace = max(options.grace, settings.failure_grace)
+    return Leader(machines, CONSOLE.show_line, grace)
 
 
 def _parse_elastic(text: str | None, num_hosts: int) -> tuple[int, int]:
@@ -236,7 +224,7 @@ def _parse_elastic(text: str | None, num_hosts: int) -> tuple[int, int]:
         return num_hosts, num_hosts
     match = re.fullmatch(r"(\d+):(\d+)", text)
     if match is None or not 1 <= int(match[1]) <= int(match[2]) <= num_hosts:
-        raise ValueError(
+        raise ConfigurationError(
             f"--elastic must be MIN:MAX, numbers of machines from 1 to {num_hosts}. "
             f"Received: {text}."
         )

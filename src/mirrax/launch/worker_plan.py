@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from mirrax.cluster.membership import Worker, join_address, split_address
 from mirrax.cluster.net.listener import find_reachable_host
 from mirrax.devices import cpu_threads
+from mirrax.errors import ConfigurationError
 
 # Read by the usual numerical libraries.
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -65,13 +66,13 @@ def plan_hosts(
     """
     _check_count(num_workers)
     if not 0 <= host_index < len(hosts):
-        raise ValueError(
+        raise ConfigurationError(
             f"--host-index must be from 0 to {len(hosts) - 1}, one for each of "
             f"--hosts. Received: {host_index}."
         )
     addresses = [split_address(host) for host in hosts]
     if len(set(addresses)) < len(addresses):
-        raise ValueError(
+        raise ConfigurationError(
             f"--hosts must name each machine once. Received: {','.join(hosts)}."
         )
     workers = [
@@ -155,6 +156,6 @@ def _count_devices(environment: Mapping[str, str]) -> int:
 
 def _check_count(num_workers: int) -> None:
     if num_workers < 1:
-        raise ValueError(
+        raise ConfigurationError(
             f"The number of workers must be 1 or more. Received: {num_workers}."
         )
