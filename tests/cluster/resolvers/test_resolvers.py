@@ -289,6 +289,8 @@ def test_gce_instances_become_workers():
     addresses = ["10.0.0.1:8470", "10.0.0.2:8470"]
     assert resolver.cluster_spec().as_dict() == {"worker": addresses}
     assert resolver.master() == "grpc://10.0.0.2:8470"
+    with pytest.raises(RuntimeError, match="cannot reset the task_type"):
+        resolver.task_type = "chief"
 
 
 def test_gce_job_may_have_no_name():

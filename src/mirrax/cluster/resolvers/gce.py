@@ -67,6 +67,18 @@ class GCEClusterResolver(ClusterResolver):
             )
         return ClusterSpec({str(self._task_type): sorted(addresses)})
 
+    @property
+    def task_type(self) -> str | None:
+        """The job of the machines."""
+        return self._task_type
+
+    @task_type.setter
+    def task_type(self, task_type: str | None) -> None:
+        raise RuntimeError(
+            "You cannot reset the task_type of the GCEClusterResolver after it has "
+            f"been created. Received: {task_type!r}. Pass it to the constructor."
+        )
+
     def _find_ip(self, instance: str) -> str:
         request = self._service.instances().get(
             project=self._project, zone=self._zone, instance=instance
