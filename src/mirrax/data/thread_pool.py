@@ -23,7 +23,6 @@ POLL_SECONDS = 0.2
 """The timeout of waits, so that Python can handle a Ctrl-C between them."""
 
 _EXIT_SECONDS = 1.0
-_STOP_SECONDS = 1.0
 
 
 def num_threads(num_parallel_calls: int | None) -> int:
@@ -120,17 +119,6 @@ class Prefetcher:
             self._pending.popleft()
             self.start()
         return result
-
-    def stop(self) -> None:
-        """Waits until `read` is not running any more; raises if that takes long."""
-        running = [future for future in self._pending if not future.cancel()]
-        self._pending = collections.deque(running)
-        if concurrent.futures.wait(running, _STOP_SECONDS).not_done:
-            raise RuntimeError(
-                "A dataset can go to another position once it has stopped reading. "
-                "Received: a dataset that is still waiting for its next element. "
-                "Restore the position in a new iterator."
-            )
 
     def start(self) -> None:
         while len(self._pending) <= self._depth and not self._has_ended.is_set():

@@ -189,7 +189,7 @@ def _build(
         log = program_log_of(topology).add_dataset()
         synchronize = functools.partial(log_batch, log)
     return DistributedDataset(
-        lambda: StepReader(open_feed(), place, depth),
+        lambda: StepReader(open_feed, place, depth),
         describe,
         depth,
         synchronize,
