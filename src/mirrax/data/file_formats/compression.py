@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import io
 import os
-import stat
 import weakref
 import zlib
 from collections.abc import Iterator
@@ -18,15 +17,11 @@ from mirrax.errors import DataLossError
 _WINDOW_BITS = {"GZIP": 31, "ZLIB": 15}
 # Inflates to a thousand times as many bytes at most.
 _INPUT_BYTES = 1 << 14
+_SKIPPED_BYTES = 1 << 20
 
 
 class ByteSource(abc.ABC):
-    """The bytes of one file, in order.
-
-    `size` is how many there are, None if only reading them can tell.
-    """
-
-    size: int | None = None
+    """The bytes of one file, in order."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -39,7 +34,7 @@ class ByteSource(abc.ABC):
 
     @abc.abstractmethod
     def read(self, size: int) -> bytes:
-        """Returns about `size` of the next bytes, and none only at the end."""
+        """Returns at most `size` of the next bytes, and none only at the end."""
 
 
 def open_source(path: str, compression: str, offset: int = 0) -> ByteSource:
@@ -67,12 +62,11 @@ def make_compressor(compression: str) -> zlib._Compress:
 class _PlainSource(ByteSource):
     def __init__(self, path: str, offset: int) -> None:
         super().__init__(path)
-        status = os.fstat(self._file.fileno())
-        self.size = status.st_size if stat.S_ISREG(status.st_mode) else None
-        if self.size is not None and offset > self.size:
-            self.close()
-            raise _ends_before(path, offset, self.size)
         if offset:
+            size = self._file.seek(0, os.SEEK_END)
+            if offset > size:
+                self.close()
+                raise _ends_before(path, offset, size)
             self._file.seek(offset)
 
     @override
@@ -88,17 +82,15 @@ class _CompressedSource(ByteSource):
         self._rest, position = b"", 0
         # A compressed stream can be read only from its start.
         while position < offset:
-            self._rest = next(self._pieces, b"")
-            if not self._rest:
+            skipped = self.read(min(offset - position, _SKIPPED_BYTES))
+            if not skipped:
                 self.close()
                 raise _ends_before(path, offset, position)
-            position += len(self._rest)
-        self._rest = self._rest[len(self._rest) - (position - offset) :]
+            position += len(skipped)
 
     @override
     def read(self, size: int) -> bytes:
         pieces, found = [self._rest], len(self._rest)
-        self._rest = b""
         try:
             while found < size and (piece := next(self._pieces, b"")):
                 pieces.append(piece)
@@ -108,29 +100,21 @@ class _CompressedSource(ByteSource):
             self._error = error
         if not found and self._error is not None:
             raise self._error
-        return b"".join(pieces)
+        data = b"".join(pieces)
+        self._rest = data[size:]
+        return data[:size]
 
 
 def _inflated(file: io.FileIO, path: str, compression: str) -> Iterator[bytes]:
     """Yields the bytes of one stream after another, as `cat a.gz b.gz` writes them."""
-    inflater, size, data = None, _INPUT_BYTES, b""
+    inflater, data = None, b""
     try:
         while data or (data := file.read(_INPUT_BYTES)):
-            if inflater is None:
-                inflater = zlib.decompressobj(wbits=_WINDOW_BITS[compression])
-            spare = inflater.copy()
-            try:
-                piece = inflater.decompress(data[:size])
-            except zlib.error:
-                if size == 1:
-                    raise
-                # zlib drops what it inflated before an error: try again with less.
-                inflater, size = spare, max(1, min(size, len(data)) // 2)
-                continue
-            data = inflater.unused_data + data[size:]
-            inflater = None if inflater.eof else inflater
-            if piece:
+            inflater = inflater or zlib.decompressobj(wbits=_WINDOW_BITS[compression])
+            if piece := inflater.decompress(data):
                 yield piece
+            data = inflater.unused_data
+            inflater = None if inflater.eof else inflater
         if inflater is not None:
             raise zlib.error("the file ends too early")
     except zlib.error as error:

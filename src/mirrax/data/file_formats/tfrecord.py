@@ -101,25 +101,13 @@ def _uint32_before(data: bytes, ends: np.ndarray[Any, Any]) -> np.ndarray[Any, A
 
 def _find_truncation(block: Block, position: int) -> DataLossError | None:
     """Returns an error if the record at a position goes on beyond the file."""
-    offset = block.offset + position
     found = len(block.data) - position
-    if found < HEADER_BYTES:
-        needed = HEADER_BYTES + FOOTER_BYTES if found else 0
-    else:
-        (length,) = struct.unpack_from("<Q", block.data, position)
-        needed = HEADER_BYTES + length + FOOTER_BYTES
-    if block.file_size is not None:
-        available = max(block.file_size - offset, found)
-    elif block.is_last:
-        available = found
-    else:
-        return None
-    if needed <= available:
+    if not block.is_last or not found:
         return None
     return DataLossError(
         "A TFRecord file must end where a record ends. Received: truncated record at "
-        f"{offset} of {block.path!r}: it takes {needed} bytes, and {available} are "
-        f"left. {_fix(block)}"
+        f"{block.offset + position} of {block.path!r}: the file ends after {found} of "
+        f"its bytes. {_fix(block)}"
     )
 
 
