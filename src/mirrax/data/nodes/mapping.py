@@ -164,17 +164,26 @@ class _ParallelMapStream(SourceStream):
     def take(self, limit: int) -> Columns | None:
         if not self._running and (batched := self._take_batched(limit)) is not None:
             return batched
-        self._start_calls()
-        while self._running:
-            found = self._collect(limit)
-            # Keep the threads busy while the caller uses these.
-            self._start_calls()
-            if found:
-                return cols.from_rows(found)
-        self._pool.close()
-        if self._error is not None:
-            raise self._error
-        return None
+        found: list[Any] = []
+        try:
+            while len(found) < limit and (future := self._next_call()) is not None:
+                if not found:
+                    wait_for(future)
+                elif not future.done() or future.exception() is not None:
+                    break
+                made = future.result()
+                self._running.popleft()
+                if made is not None:
+                    leaves, self.structure = made
+                    found.append(leaves)
+            if not found and self._error is not None:
+                raise self._error
+        finally:
+            if not found:
+                # At the end, or after an error.
+                self._has_ended = True
+                self._pool.close()
+        return cols.from_rows(found) if found else None
 
     @override
     def state(self) -> State:
@@ -194,7 +203,8 @@ class _ParallelMapStream(SourceStream):
         self._count += cols.num_rows(results)
         return results
 
-    def _start_calls(self) -> None:
+    def _next_call(self) -> Future | None:
+        """Returns the first call, after starting others; None at the end."""
         # Twice as many as there are threads: one slow call keeps none of them waiting.
         while not self._has_ended and len(self._running) < 2 * self._pool.size:
             before = self._source.state()
@@ -205,32 +215,9 @@ class _ParallelMapStream(SourceStream):
                 self._error, row = error, None
             if row is None:
                 self._has_ended = True
-                return
+                break
             structure, call = self._source.structure, self._function.call
             future = self._pool.submit(call, structure, row, self._count)
             self._running.append((before, future))
             self._count += 1
-
-    def _collect(self, limit: int) -> list[Any]:
-        """Returns finished results; raises an error if it is next.
-
-        At least one, unless errors are skipped.
-        """
-        found: list[Any] = []
-        while self._running and len(found) < limit:
-            future = self._running[0][1]
-            if not found:
-                wait_for(future)
-            elif not future.done() or future.exception() is not None:
-                break
-            try:
-                made = future.result()
-            except Exception:
-                self._has_ended = True
-                self._pool.close()
-                raise
-            self._running.popleft()
-            if made is not None:
-                leaves, self.structure = made
-                found.append(leaves)
-        return found
+        return self._running[0][1] if self._running else None
