@@ -42,6 +42,9 @@ class StepReader:
     The position is that after the last returned step.
     """
 
+    _prefetcher: Prefetcher | None
+    _position: DatasetPosition
+
     def __init__(self, open_feed: Callable[[], Feed], place: Place, depth: int) -> None:
         self._open_feed = open_feed
         self._place = place
@@ -76,8 +79,7 @@ class StepReader:
     def _start(self, feed: Feed) -> None:
         self._feed = feed
         self._read = functools.partial(_read_step, feed, self._place)
-        self._prefetcher: Prefetcher | None = None
-        self._position: DatasetPosition
+        self._prefetcher = None
 
 
 def _read_step(feed: Feed, place: Place) -> Step | None:
