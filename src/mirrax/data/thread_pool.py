@@ -19,9 +19,6 @@ AUTOTUNE = -1
 
 Future = concurrent.futures.Future[Any]
 
-POLL_SECONDS = 0.2
-"""The timeout of waits, so that Python can handle a Ctrl-C between them."""
-
 _EXIT_SECONDS = 1.0
 
 
@@ -40,12 +37,6 @@ def num_threads(num_parallel_calls: int | None) -> int:
             f"num_parallel_calls={num_parallel_calls}."
         )
     return int(num_parallel_calls)
-
-
-def wait_for(future: Future) -> None:
-    """Waits for a result or an error. Handles Ctrl-C."""
-    while not future.done():
-        concurrent.futures.wait([future], timeout=POLL_SECONDS)
 
 
 class Pool:
@@ -110,11 +101,11 @@ class Prefetcher:
     def next(self) -> Any:
         """Returns the next result; the last one, or its error, again and again."""
         self.start()
-        first = self._pending[0]
-        wait_for(first)
-        if self._has_ended.is_set() and not self._is_shared:
-            self._pool.close()
-        result = first.result()
+        try:
+            result = self._pending[0].result()
+        finally:
+            if self._has_ended.is_set() and not self._is_shared:
+                self._pool.close()
         if result[0] is not None:
             self._pending.popleft()
             self.start()

@@ -14,16 +14,13 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.file_formats.compression import (
+    BLOCK_BYTES,
     ByteSource,
     check_compression,
-    open_source,
 )
 from mirrax.data.plan.columns import Columns, as_objects
 from mirrax.data.plan.node import State, Stream, as_count
 from mirrax.errors import DataLossError, NotFoundError
-
-# Larger blocks are no faster: they do not fit into the CPU cache.
-BLOCK_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,7 +140,7 @@ class Reader(Stream):
     def _read_block(self) -> None:
         path = self._files[self._file_index]
         if self._source is None:
-            self._source = open_source(path, self._compression, self._offset)
+            self._source = ByteSource(path, self._compression, self._offset)
         # Doubling reads a record of any size in linear time.
         data = self._source.read(max(BLOCK_BYTES, len(self._rest)))
         block = Block(

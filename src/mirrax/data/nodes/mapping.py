@@ -26,7 +26,7 @@ from mirrax.data.plan.node import (
     Stream,
 )
 from mirrax.data.plan.vectorize import MappedFunction
-from mirrax.data.thread_pool import Future, Pool, wait_for
+from mirrax.data.thread_pool import Future, Pool
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -167,9 +167,7 @@ class _ParallelMapStream(SourceStream):
         found: list[Any] = []
         try:
             while len(found) < limit and (future := self._next_call()) is not None:
-                if not found:
-                    wait_for(future)
-                elif not future.done() or future.exception() is not None:
+                if found and (not future.done() or future.exception() is not None):
                     break
                 made = future.result()
                 self._running.popleft()
