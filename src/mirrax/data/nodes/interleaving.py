@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -148,12 +148,19 @@ class _InterleaveStream(Stream):
         return None
 
     def _take_rounds(self, limit: int) -> Columns | None:
+        """Returns complete rounds of blocks, if all datasets have buffered one."""
         slots = self._slots[self._turn :] + self._slots[: self._turn]
         streams = [slot.stream for slot in slots]
-        rounds = _rounds_of(streams, self._node.block_length, limit)
-        if rounds is not None:
-            self.structure = streams[0].structure
-        return rounds
+        block = self._node.block_length
+        count = limit // (len(streams) * block)
+        if count:
+            count = min(count, min(stream.fill() for stream in streams) // block)
+        if not count:
+            return None
+        self.structure = streams[0].structure
+        taken = cols.concatenate([s.take_buffered(count * block) for s in streams])
+        places = np.arange(cols.num_rows(taken)).reshape(len(streams), count, block)
+        return cols.select(taken, places.swapaxes(0, 1).ravel())
 
     def _fill(self) -> None:
         if self._num_made:
@@ -209,35 +216,3 @@ class _InterleaveStream(Stream):
         if self._node.num_threads < 2:
             return _Slot(before, number, BufferedStream(stream, size=size))
         return _Slot(before, number, PrefetchStream(stream, 0, size, self._pool))
-
-
-def _rounds_of(
-    streams: Sequence[BufferedStream], block: int, limit: int
-) -> Columns | None:
-    """Returns complete rounds of blocks of all streams.
-
-    None if not every stream has a buffered block, or shapes or dtypes differ.
-    """
-    count = limit // (len(streams) * block)
-    if count:
-        count = min(count, min(stream.fill() for stream in streams) // block)
-    if not count or not _are_alike([stream.columns for stream in streams]):
-        return None
-    taken = [stream.take_buffered(count * block) for stream in streams]
-    return [_in_turn(column, block) for column in zip(*taken, strict=True)]
-
-
-def _are_alike(several: Sequence[Columns]) -> bool:
-    kinds = {tuple(_kind(column) for column in columns) for columns in several}
-    return len(kinds) == 1 and None not in next(iter(kinds))
-
-
-def _kind(column: cols.Column) -> Any:
-    is_array = isinstance(column, np.ndarray)
-    return (column.shape[1:], column.dtype) if is_array else None
-
-
-def _in_turn(several: Sequence[Any], block: int) -> np.ndarray[Any, Any]:
-    shape = several[0].shape[1:]
-    blocks = [column.reshape(-1, block, *shape) for column in several]
-    return np.stack(blocks, axis=1).reshape(-1, *shape)
