@@ -20,7 +20,6 @@ from mirrax.data.plan.node import (
     State,
     Stream,
 )
-from mirrax.data.plan.vectorize import log_skipped
 from mirrax.errors import InvalidArgumentError
 
 
@@ -58,15 +57,10 @@ class _FilterStream(SourceStream):
 
     def _is_kept(self, row: Any, number: int) -> bool:
         operation = self._node.operation
-        try:
-            with cols.ErrorNote(operation, number):
-                result = cols.call(self._node.predicate, self.structure, row)
-                return _truth_of(result, operation)
-        except Exception as error:
-            if not self._node.skip_log_level:
-                raise
-            log_skipped(error, self._node.skip_log_level)
-            return False
+        with cols.ErrorNote(operation, number, self._node.skip_log_level):
+            result = cols.call(self._node.predicate, self.structure, row)
+            return _truth_of(result, operation)
+        return False
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
