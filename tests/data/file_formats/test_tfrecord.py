@@ -214,7 +214,7 @@ def test_damaged_data_names_checksums(save):
 def test_length_beyond_the_file_takes_no_memory(save):
     length = struct.pack("<Q", 1 << 60)
     reader = TFRecordReader([save(length + masked(length) + b"1234")])
-    with pytest.raises(DataLossError, match=r"truncated record .* after 16 of its"):
+    with pytest.raises(DataLossError, match=r"truncated record .* ends after 16 bytes"):
         reader.read(1)
 
 

@@ -69,6 +69,7 @@ class Filter(SourceNode):
 
     stream = _FilterStream
     is_expensive = True
+    keeps_batch_size = True
     operation: ClassVar[str] = "filter"
     is_until_false: ClassVar[bool] = False
 
@@ -87,6 +88,7 @@ class TakeWhile(Filter):
 
     operation = "take_while"
     is_until_false = True
+    keeps_batch_size = False
 
 
 def _truth_of(result: Any, operation: str) -> bool:
@@ -165,5 +167,6 @@ class AssertCardinality(SourceNode):
     """A dataset with a number of elements that the user asserts."""
 
     stream = _CheckedStream
+    keeps_batch_size = True
 
     cardinality: int = UNKNOWN

@@ -123,9 +123,11 @@ class Node(abc.ABC):
     """One step of a plan.
 
     `is_expensive` nodes read files or call functions, so prefetching them pays.
+    Elements of nodes that `keeps_batch_size` have as many rows as those of its inputs.
     """
 
     is_expensive: ClassVar[bool] = False
+    keeps_batch_size: ClassVar[bool] = False
 
     @abc.abstractmethod
     def open(self, epoch: Epoch) -> Stream:
