@@ -72,8 +72,7 @@ class CollectiveCommunication(enum.Enum):
     """The transport of data between workers.
 
     JAX has one for each type of device: Gloo for CPUs (AUTO or RING), NCCL for GPUs
-    (AUTO or NCCL), their own network for TPUs (AUTO). `MultiWorkerMirroredStrategy`
-    warns if another one is chosen.
+    (AUTO or NCCL), their own network for TPUs (AUTO). Another choice has no effect.
 
     >>> CommunicationOptions(implementation="ring").implementation
     <CollectiveCommunication.RING: 'RING'>

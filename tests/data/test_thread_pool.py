@@ -92,7 +92,7 @@ def test_a_chunk_is_not_lost_by_an_interruption(monkeypatch):
     )
     found = [int(next(iterator)) for _ in range(2)]
     with monkeypatch.context() as patch:
-        patch.setattr("mirrax.data.thread_pool.wait_for", raise_interrupt)
+        patch.setattr("concurrent.futures.Future.result", raise_interrupt)
         with contextlib.suppress(KeyboardInterrupt):
             found.append(int(next(iterator)))
     found += [int(x) for x in iterator]

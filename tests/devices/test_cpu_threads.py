@@ -75,24 +75,7 @@ def test_import_reserves_what_the_environment_asks_for(environment, expected):
     )
 
 
-def test_reserve_warns_once_of_a_value_that_is_too_small():
-    code = """
-    import logging, sys
-    logging.basicConfig(stream=sys.stdout, format="%(levelname)s %(message)s")
-    import mirrax
-    from mirrax.devices.cpu_threads import reserve
-    reserve(2)
-    reserve(4)
-    """
-    warning, variable = run_fresh(
-        ONE_CORE, code, PRINT_VARIABLE, PJRT_NPROC="3"
-    ).splitlines()
-    assert warning.startswith("WARNING A collective over N CPU devices needs 2*N")
-    assert "Received: 2 devices, PJRT_NPROC=3." in warning
-    assert variable == "8"
-
-
-def test_reserve_only_adds_threads_and_is_silent_about_its_own_values():
+def test_reserve_only_adds_threads_and_is_silent():
     code = """
     import logging, sys
     logging.basicConfig(stream=sys.stdout)

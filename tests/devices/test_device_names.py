@@ -1,6 +1,7 @@
 """Device names: every spelling means one device, and nothing else is accepted."""
 
 import contextlib
+import re
 
 import pytest
 from hypothesis import given
@@ -84,28 +85,17 @@ def test_any_text_is_a_name_or_a_value_error(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text",
     [
-        ("", "'' is none of them. Received: ''. Use a name such as 'CPU:0'"),
-        ("XPU:0", "'XPU' is none of them. Received: 'XPU:0'"),
-        ("/device:XPU:0", "'XPU' is none of them"),
-        ("CPU:0:1", "'CPU:0:1' is none of them"),
-        ("CPU:0/", "'' is none of them. Received: 'CPU:0/'"),
-        ("CPU:0 ", "number as its index, here it is '0 '"),
-        ("CPU:-1", "number as its index, here it is '-1'"),
-        ("CPU:x", "number as its index, here it is 'x'"),
-        ("CPU:*", "number as its index"),
-        ("CPU:", "number as its index, here it is ''"),
-        ("CPU:" + "9" * 5000, "number as its index"),
-        ("/task:a/CPU:0", "number as its task, here it is 'a'"),
-        ("/job:/CPU:0", "has a word as its job, here it is ''"),
-        ("/CPU:0/GPU:0", "each part once, here the kind comes twice"),
-        ("/task:0/task:0/CPU:0", "each part once, here the task comes twice"),
-        ("/job:worker/task:0", "names a kind of device"),
+        *("", "XPU:0", "/device:XPU:0", "CPU:0:1", "CPU:0/", "CPU:0 ", "CPU:-1"),
+        *("CPU:x", "CPU:*", "CPU:", "CPU:" + "9" * 5000, "CPU:²", "device:CPU:"),
+        *("/task:a/CPU:0", "/job:/CPU:0", "/job:1/CPU:0", "/CPU:0/GPU:0"),
+        *("/task:0/task:0/CPU:0", "/job:worker/task:0", "device", "replica:0"),
     ],
 )
-def test_parse_refuses_what_is_no_name(text, message):
-    with pytest.raises(ValueError, match=message.replace("*", r".*")):
+def test_parse_refuses_what_is_no_name(text):
+    shown = re.escape(f"Received: {text!r}. Use a name such as 'CPU:0'")
+    with pytest.raises(ValueError, match=shown):
         parse(text)
 
 

@@ -59,13 +59,13 @@ def test_position_inside_a_batch_leaves_out_its_first_rows():
 def turns(count, size, share=None, num_replicas=2):
     """Returns a feed in which the replicas take from one dataset."""
     source = iter(Dataset.range(count).batch(size))
-    return PerReplicaFeed([source] * num_replicas, share or Share(1, 0, num_replicas))
+    return PerReplicaFeed([source], share or Share(1, 0, num_replicas))
 
 
 def test_empty_batch_is_like_the_others():
     arrays = {"a": np.ones((1, 3), np.float16), "b": None}
     source = iter(Dataset.from_tensor_slices(arrays).batch(1))
-    _, empty = PerReplicaFeed([source] * 2, Share(1, 0, 2)).step()
+    _, empty = PerReplicaFeed([source], Share(1, 0, 2)).step()
     assert (empty["a"].shape, empty["a"].dtype) == ((0, 3), np.float16)
     assert empty["b"] is None
 

@@ -159,7 +159,7 @@ class TestSetStrategy:
     def test_scope_of_another_strategy_is_refused(self, two_replicas):
         mirrax.experimental_set_strategy(two_replicas)
         with pytest.raises(RuntimeError, match="inside the scope of another strategy"):
-            mirrored(2).scope()
+            mirrored(2).scope().__enter__()
 
     def test_run_works_and_comes_back(self, strategy):
         mirrax.experimental_set_strategy(strategy)

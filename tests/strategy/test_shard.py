@@ -1,7 +1,6 @@
 """`strategy.shard`: arrays stored in parts, given to `run` as they are."""
 
 import gc
-import logging
 
 import equinox as eqx
 import jax
@@ -269,15 +268,6 @@ def test_memory_report_shows_the_bytes_on_one_device():
     assert program.arguments == 4
     assert "4.1 kB" in str(report)
     assert ">4.1 kB</td>" in report._repr_html_()
-
-
-def test_array_that_stays_whole_is_logged_once(caplog):
-    strategy = make_strategy()
-    with caplog.at_level(logging.INFO, "mirrax"):
-        first, second, cut = strategy.shard([*[np.ones((33, 7))] * 2, np.ones((33, 8))])
-    assert [is_sharded(array) for array in (first, second, cut)] == [False, False, True]
-    (message,) = [record.getMessage() for record in caplog.records]
-    assert "arrays of shape (33, 7) stay whole" in message
 
 
 def test_memory_report_knows_functions_around_run():

@@ -17,7 +17,7 @@ from mirrax.options import VariableAggregation
 from mirrax.trees import IdentityKey
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables.aggregation import (
-    Write,
+    Merge,
     aggregate,
     require_equal,
 )
@@ -123,10 +123,11 @@ def test_unequal_values_of_one_worker_are_refused_before_it_asks():
 
 
 def test_writes_are_equal_only_of_one_variable_and_one_change():
-    first, second = Written(SUM), Written(SUM)
-    assert Write(IdentityKey(first), max) == Write(IdentityKey(first), max)
-    assert Write(IdentityKey(first), max) != Write(IdentityKey(second), max)
-    assert Write(IdentityKey(first), max) != Write(IdentityKey(first), min)
+    first, second = IdentityKey(Written(SUM)), IdentityKey(Written(SUM))
+    merge = Merge(len, (first,), max)
+    assert merge == Merge(len, (IdentityKey(first.value),), max)
+    assert merge != Merge(len, (second,), max)
+    assert merge != Merge(len, (first,), min)
 
 
 # Equality.

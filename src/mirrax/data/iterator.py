@@ -91,9 +91,6 @@ class DatasetIterator(NotTraceableLeaf, GetNext):
         self._on_restore = on_restore
         self._start(iteration)
 
-    def __iter__(self) -> DatasetIterator:
-        return self
-
     @property
     def element_spec(self) -> Tree:
         """Shapes and dtypes of an element, nested as it is."""

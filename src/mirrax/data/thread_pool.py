@@ -19,11 +19,7 @@ AUTOTUNE = -1
 
 Future = concurrent.futures.Future[Any]
 
-POLL_SECONDS = 0.2
-"""The timeout of waits, so that Python can handle a Ctrl-C between them."""
-
 _EXIT_SECONDS = 1.0
-_STOP_SECONDS = 1.0
 
 
 def num_threads(num_parallel_calls: int | None) -> int:
@@ -41,12 +37,6 @@ def num_threads(num_parallel_calls: int | None) -> int:
             f"num_parallel_calls={num_parallel_calls}."
         )
     return int(num_parallel_calls)
-
-
-def wait_for(future: Future) -> None:
-    """Waits for a result or an error. Handles Ctrl-C."""
-    while not future.done():
-        concurrent.futures.wait([future], timeout=POLL_SECONDS)
 
 
 class Pool:
@@ -111,26 +101,15 @@ class Prefetcher:
     def next(self) -> Any:
         """Returns the next result; the last one, or its error, again and again."""
         self.start()
-        first = self._pending[0]
-        wait_for(first)
-        if self._has_ended.is_set() and not self._is_shared:
-            self._pool.close()
-        result = first.result()
+        try:
+            result = self._pending[0].result()
+        finally:
+            if self._has_ended.is_set() and not self._is_shared:
+                self._pool.close()
         if result[0] is not None:
             self._pending.popleft()
             self.start()
         return result
-
-    def stop(self) -> None:
-        """Waits until `read` is not running any more; raises if that takes long."""
-        running = [future for future in self._pending if not future.cancel()]
-        self._pending = collections.deque(running)
-        if concurrent.futures.wait(running, _STOP_SECONDS).not_done:
-            raise RuntimeError(
-                "A dataset can go to another position once it has stopped reading. "
-                "Received: a dataset that is still waiting for its next element. "
-                "Restore the position in a new iterator."
-            )
 
     def start(self) -> None:
         while len(self._pending) <= self._depth and not self._has_ended.is_set():

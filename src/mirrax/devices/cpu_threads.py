@@ -7,7 +7,6 @@ aborts the process after 40 s. The backend sizes its pool once, when it starts.
 
 from __future__ import annotations
 
-import logging
 import os
 import pathlib
 import re
@@ -31,12 +30,9 @@ _TASKS = pathlib.Path("/proc/self/task")
 _FORCED_COUNT = re.compile(
     r"--xla_force_host_platform_device_count=['\"]?([0-9]+)", re.ASCII
 )
-_LOGGER = logging.getLogger(__name__)
 
 # The pool size in the environment before the backend read it; it may change later.
 _reserved: int | None = None
-# What Mirrax has set the variable to.
-_own_value: str | None = None
 
 
 def required_threads(num_devices: int, cores: int) -> int:
@@ -68,22 +64,14 @@ def reserve(num_devices: int, *, in_job: bool = False) -> None:
         in_job: Whether they wait for devices of other workers, so that even a single
             one blocks a thread.
     """
-    global _reserved, _own_value  # noqa: PLW0603
+    global _reserved  # noqa: PLW0603
     if backend_is_up():
         return
     cores = count_cores()
     _reserved = configured_threads(os.environ, cores)
     if (num_devices > 1 or in_job) and _reserved < 2 * num_devices:
-        if os.environ.get(VARIABLE) not in (None, _own_value):
-            _LOGGER.warning(
-                "A collective over N CPU devices needs 2*N threads, or it deadlocks. "
-                "Received: %d devices, %s=%s. Mirrax raises the variable.",
-                num_devices,
-                VARIABLE,
-                os.environ[VARIABLE],
-            )
         _reserved = required_threads(num_devices, cores)
-        os.environ[VARIABLE] = _own_value = str(_reserved)
+        os.environ[VARIABLE] = str(_reserved)
 
 
 def reserve_requested() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
 
 from mirrax.errors import ConfigurationError
 
@@ -14,9 +13,11 @@ LOCAL_TASK = "/job:localhost/replica:0/task:0"
 KINDS = ("CPU", "GPU", "TPU")
 
 _KIND_OF = {"CPU": "CPU", "GPU": "GPU", "CUDA": "GPU", "ROCM": "GPU", "TPU": "TPU"}
-_JOB = re.compile(r"[A-Za-z][A-Za-z0-9_.\-]*")
 # Nine digits fit every number that XLA can hold.
-_NUMBER = re.compile(r"[0-9]{1,9}")
+_PART = re.compile(
+    r"job:(?P<job>[A-Za-z][A-Za-z0-9_.\-]*)|replica:(?P<replica>[0-9]{1,9})"
+    r"|task:(?P<task>[0-9]{1,9})|(device:)?(?P<kind>[A-Za-z]+)(:(?P<index>[0-9]{1,9}))?"
+)
 _EXAMPLES = (
     "Use a name such as 'CPU:0', '/gpu:1' or "
     "'/job:worker/replica:0/task:0/device:GPU:0'."
@@ -62,14 +63,18 @@ def parse(text: str) -> DeviceName:
             "A device name must be a string. "
             f"Received: {text!r} of type {type(text).__name__}. {_EXAMPLES}"
         )
-    fields: dict[str, str | int] = {}
-    for field, value in _read_fields(text):
-        if field in fields:
-            raise _invalid(text, f"gives each part once, here the {field} comes twice")
-        fields[field] = value
-    if "kind" not in fields:
-        raise _invalid(text, f"names a kind of device ({', '.join(KINDS)})")
-    return DeviceName(**fields)  # type: ignore[arg-type]
+    fields: dict[str, str] = {}
+    for part in text.removeprefix("/").split("/"):
+        match = _PART.fullmatch(part)
+        found = {k: v for k, v in match.groupdict().items() if v} if match else {}
+        if not found or fields.keys() & found.keys():
+            raise _invalid(text)
+        fields |= found
+    kind = find_kind(fields.get("kind", ""))
+    if kind is None:
+        raise _invalid(text)
+    replica, task, index = (int(fields.get(k, 0)) for k in ("replica", "task", "index"))
+    return DeviceName(fields.get("job", "localhost"), replica, task, kind, index)
 
 
 def find_kind(text: str) -> str | None:
@@ -81,41 +86,9 @@ def find_kind(text: str) -> str | None:
     return _KIND_OF.get(text.upper())
 
 
-def _read_fields(text: str) -> Iterator[tuple[str, str | int]]:
-    for part in text.removeprefix("/").split("/"):
-        match part.split(":"):
-            case ["job", job]:
-                if not _JOB.fullmatch(job):
-                    raise _invalid(text, f"has a word as its job, here it is {job!r}")
-                yield "job", job
-            case ["replica" | "task" as field, digits]:
-                yield field, _read_number(text, field, digits)
-            case ["device", kind] | [kind]:
-                yield "kind", _read_kind(text, kind)
-            case ["device", kind, digits] | [kind, digits]:
-                yield "kind", _read_kind(text, kind)
-                yield "index", _read_number(text, "index", digits)
-            case _:
-                raise _unknown(text, part)
-
-
-def _read_kind(text: str, word: str) -> str:
-    kind = find_kind(word)
-    if kind is None:
-        raise _unknown(text, word)
-    return kind
-
-
-def _read_number(text: str, field: str, digits: str) -> int:
-    if not _NUMBER.fullmatch(digits):
-        raise _invalid(text, f"has a number as its {field}, here it is {digits!r}")
-    return int(digits)
-
-
-def _unknown(text: str, word: str) -> ConfigurationError:
-    parts = f"a kind of device ({', '.join(_KIND_OF)}), a job, a replica and a task"
-    return _invalid(text, f"consists of {parts}, and {word!r} is none of them")
-
-
-def _invalid(text: str, rule: str) -> ConfigurationError:
-    return ConfigurationError(f"A device name {rule}. Received: {text!r}. {_EXAMPLES}")
+def _invalid(text: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"A device name has a kind of device ({', '.join(_KIND_OF)}), which an index "
+        "may follow, and at most one job, replica and task: a word and two numbers. "
+        f"Received: {text!r}. {_EXAMPLES}"
+    )

@@ -13,30 +13,12 @@ from typing_extensions import override
 from mirrax.data.adapters.foreign import ForeignSource
 from mirrax.data.iterator import DatasetIterator
 from mirrax.data.nodes.batching import Batching
-from mirrax.data.nodes.buffered import BufferedStream, Prefetch
-from mirrax.data.nodes.caching import Cache
-from mirrax.data.nodes.combining import Concatenate, Zip
-from mirrax.data.nodes.filtering import AssertCardinality, Filter
-from mirrax.data.nodes.ordering import HintedShard, Limit, Repeat, Shard, Shuffle
+from mirrax.data.nodes.buffered import BufferedStream
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import Node, State, Stream, find
 from mirrax.devices.topology import Topology
 from mirrax.errors import InvalidArgumentError
 from mirrax.trees import Tree
-
-_SIZE_PRESERVING = (
-    AssertCardinality,
-    Cache,
-    Concatenate,
-    Filter,
-    HintedShard,
-    Limit,
-    Prefetch,
-    Repeat,
-    Shard,
-    Shuffle,
-    Zip,
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +99,7 @@ def batch_size_of(plan: Node) -> int | None:
 def _size_in(plan: Node) -> int | None:
     if isinstance(plan, Batching):
         return plan.size
-    if type(plan) in _SIZE_PRESERVING:
+    if plan.keeps_batch_size:
         sizes = {_size_in(node) for node in plan.inputs}
         return sizes.pop() if len(sizes) == 1 else None
     return None

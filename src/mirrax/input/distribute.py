@@ -104,9 +104,7 @@ def distribute_from_function(
         iterators = [iter(dataset) for dataset in datasets]
         if share.num_replicas == 1:
             return SharedBatchFeed(iterators[0], share)
-        return PerReplicaFeed(
-            iterators * (share.replicas_per_worker // len(iterators)), share
-        )
+        return PerReplicaFeed(iterators, share)
 
     def describe() -> Tree:
         return _part_specs(datasets[0].element_spec, share, num_parts=1)
@@ -189,7 +187,7 @@ def _build(
         log = program_log_of(topology).add_dataset()
         synchronize = functools.partial(log_batch, log)
     return DistributedDataset(
-        lambda: StepReader(open_feed(), place, depth),
+        lambda: StepReader(open_feed, place, depth),
         describe,
         depth,
         synchronize,

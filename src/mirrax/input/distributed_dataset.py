@@ -106,9 +106,6 @@ class DistributedIterator(NotTraceableLeaf, GetNext):
         """Shapes and dtypes of an element; usable as an `input_signature`."""
         return self._describe()
 
-    def __iter__(self) -> DistributedIterator:
-        return self
-
     def __next__(self) -> Tree:
         if isinstance(stack.frame(), stack.Replica):
             raise ValueError(

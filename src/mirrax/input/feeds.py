@@ -249,7 +249,11 @@ class SingleReplicaFeed(Feed):
 
 
 class PerReplicaFeed(Feed):
-    """Each replica takes a batch of its worker's datasets; empty ones at the end."""
+    """Each replica takes a batch of its worker's datasets; empty ones at the end.
+
+    Args:
+        sources: One for all replicas of the worker, or one for each.
+    """
 
     def __init__(self, sources: list[DatasetIterator], share: Share) -> None:
         super().__init__(share.num_workers, is_per_worker=True)
@@ -258,7 +262,8 @@ class PerReplicaFeed(Feed):
 
     @override
     def _read(self) -> list[Tree] | None:
-        parts = [next(source, self) for source in self._sources]
+        times = self._share.replicas_per_worker // len(self._sources)
+        parts = [next(source, self) for source in self._sources * times]
         found = [part for part in parts if part is not self]
         if not found:
             return None
@@ -266,18 +271,15 @@ class PerReplicaFeed(Feed):
 
     @override
     def _states(self) -> Mapping[int, RowState]:
-        own = [source.position() for source in self._distinct()]
+        own = [source.position() for source in self._sources]
         return {self._share.worker_index: (own, 0)}
 
     @override
     def _restore(self, position: DatasetPosition) -> None:
         dataset_position.require_pipelines(position, self._share.num_workers)
         own, _ = position.of(self._share.worker_index)
-        for source, state in zip(self._distinct(), own, strict=True):
+        for source, state in zip(self._sources, own, strict=True):
             source.seek(state)
-
-    def _distinct(self) -> list[DatasetIterator]:
-        return list({id(source): source for source in self._sources}.values())
 
 
 def _no_rows(element: Tree) -> Tree:

@@ -42,12 +42,14 @@ class StepReader:
     The position is that after the last returned step.
     """
 
-    def __init__(self, feed: Feed, place: Place, depth: int) -> None:
-        self._feed = feed
-        self._read = functools.partial(_read_step, feed, place)
+    _prefetcher: Prefetcher | None
+    _position: DatasetPosition
+
+    def __init__(self, open_feed: Callable[[], Feed], place: Place, depth: int) -> None:
+        self._open_feed = open_feed
+        self._place = place
         self._depth = depth
-        self._prefetcher: Prefetcher | None = None
-        self._position: DatasetPosition
+        self._start(open_feed())
 
     def step(self) -> Step | None:
         """Returns the next step; None at the end."""
@@ -69,15 +71,15 @@ class StepReader:
 
     def seek(self, position: DatasetPosition) -> None:
         """Restores a position, or raises and keeps the one before."""
-        before = self.position()
-        if self._prefetcher is not None:
-            self._prefetcher.stop()
-            self._prefetcher = None
-        try:
-            self._feed.seek(position)
-        except BaseException:
-            self._feed.seek(before)
-            raise
+        # In a new feed: a thread may be waiting for the old one's next step.
+        feed = self._open_feed()
+        feed.seek(position)
+        self._start(feed)
+
+    def _start(self, feed: Feed) -> None:
+        self._feed = feed
+        self._read = functools.partial(_read_step, feed, self._place)
+        self._prefetcher = None
 
 
 def _read_step(feed: Feed, place: Place) -> Step | None:

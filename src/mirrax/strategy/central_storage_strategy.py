@@ -12,7 +12,6 @@ from typing_extensions import override
 from mirrax.collectives.all_reduce import XlaAllReduce
 from mirrax.collectives.reduce import Collective
 from mirrax.devices.topology import Topology, local_topology
-from mirrax.strategy.extended import StrategyExtended
 from mirrax.strategy.strategy import Strategy
 from mirrax.variables.central_variable import CentralVariable
 
@@ -46,18 +45,8 @@ class CentralStorageStrategy(Strategy):
 
     @property
     @override
-    def extended(self) -> StrategyExtended:
-        """The methods of `StrategyExtended`, for variables on one device."""
-        return CentralStorageExtended(self, self._collective)
-
-
-class CentralStorageExtended(StrategyExtended):
-    """The parameter device differs from the devices that run replicas."""
-
-    @property
-    @override
-    def parameter_devices(self) -> tuple[str, ...]:
-        return self._strategy._storage.names
+    def _variable_devices(self) -> tuple[str, ...]:
+        return self._storage.names
 
 
 def _compute_topology(devices: Sequence[str | jax.Device] | None) -> Topology:

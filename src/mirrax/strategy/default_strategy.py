@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -16,7 +16,6 @@ from mirrax.devices.logical_devices import default_devices
 from mirrax.devices.topology import Topology
 from mirrax.lazy_modules import LazyModule
 from mirrax.run.replica_context import ReplicaContext, SingleReplica
-from mirrax.strategy.extended import StrategyExtended
 from mirrax.strategy.scope_variables import create_plain
 from mirrax.strategy.strategy import Strategy
 from mirrax.trees import Tree
@@ -41,16 +40,12 @@ class DefaultStrategy(Strategy):
         )
 
     @override
-    def scope(self) -> contextlib.AbstractContextManager[Strategy]:
+    @contextlib.contextmanager
+    def scope(self) -> Iterator[Strategy]:
         """Changes nothing: this is the strategy outside every scope."""
         guards.require_cross_replica("`strategy.scope()`")
         guards.require_same_strategy("`strategy.scope()`", self)
-        return contextlib.nullcontext(self)
-
-    @property
-    @override
-    def extended(self) -> StrategyExtended:
-        return _DefaultExtended(self, self._collective)
+        yield self
 
     @override
     def experimental_distribute_dataset(
@@ -67,17 +62,13 @@ class DefaultStrategy(Strategy):
         return dataset_fn(input_context.InputContext())
 
     @override
-    def _wrap_parts(self, parts: list[Any]) -> Tree:
-        return parts[0]
-
-
-class _DefaultExtended(StrategyExtended):
-    """Plain variables without another strategy belong to the default one."""
+    def _owns(self, variable: Variable) -> bool:
+        # Plain variables without another strategy belong to the default one.
+        return variable.owner is None and not isinstance(variable, DistributedVariable)
 
     @override
-    def variable_created_in_scope(self, v: Any) -> bool:
-        is_plain = not isinstance(v, DistributedVariable)
-        return isinstance(v, Variable) and is_plain and v.owner is None
+    def _wrap_parts(self, parts: list[Any]) -> Tree:
+        return parts[0]
 
 
 @functools.cache

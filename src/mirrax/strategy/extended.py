@@ -66,7 +66,8 @@ class StrategyExtended:
     @property
     def parameter_devices(self) -> tuple[str, ...]:
         """The names of this worker's devices that store variables."""
-        return self.worker_devices
+        names: tuple[str, ...] = self._strategy._variable_devices
+        return names
 
     def non_slot_devices(self, var_list: Sequence[Any]) -> tuple[str, ...]:
         """Returns the devices of variables that are not slots of other variables."""
@@ -201,7 +202,7 @@ class StrategyExtended:
 
     def variable_created_in_scope(self, v: Any) -> bool:
         """Returns whether `v` was created in the scope of this strategy."""
-        return isinstance(v, Variable) and v.owner is self._strategy
+        return isinstance(v, Variable) and self._strategy._owns(v)
 
     def value_container(self, value: Any) -> Any:
         """Returns the distributed variable that has `value` as a copy, or `value`."""

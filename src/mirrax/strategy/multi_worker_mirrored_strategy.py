@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import warnings
 from collections.abc import Sequence
 
 import jax
@@ -20,34 +19,10 @@ from mirrax.devices import device_kind
 from mirrax.devices.logical_devices import ensure_cpu_devices, local_devices, resolve
 from mirrax.devices.topology import Topology, job_topology, local_topology
 from mirrax.errors import ConfigurationError, WrongType
-from mirrax.options import CollectiveCommunication as Choice
 from mirrax.options import CommunicationOptions
 from mirrax.strategy.scope_variables import create_mirrored
 from mirrax.strategy.strategy import Strategy
 from mirrax.user_frames import shorten_traceback
-
-# For each device type, the transport that JAX uses and the options that name it.
-_TRANSPORTS = {
-    "CPU": ("Gloo", {Choice.AUTO, Choice.RING}),
-    "GPU": ("NCCL", {Choice.AUTO, Choice.NCCL}),
-    "TPU": ("the TPU's own network", {Choice.AUTO}),
-}
-
-
-def check_choice(choice: Choice, device_kind: str) -> None:
-    """Warns if JAX does not have the chosen transport on these devices.
-
-    Not an error, as in TensorFlow: a program for GPUs can be tried on a CPU.
-    """
-    used, accepted = _TRANSPORTS[device_kind]
-    if choice not in accepted:
-        warnings.warn(
-            f"{device_kind} devices communicate over {used}. Received: "
-            f"CommunicationOptions(implementation={choice.name}), which has no effect "
-            "here. Leave it out, or use AUTO.",
-            stacklevel=3,
-        )
-
 
 DEVICES_PER_WORKER = "MIRRAX_DEVICES_PER_WORKER"
 """The environment variable with the number of CPU devices of each worker."""
@@ -95,12 +70,11 @@ class MultiWorkerMirroredStrategy(Strategy):
             topology: Topology = (
                 local_topology(local) if job is None else job_topology(job, local)
             )
-            kind = device_kind(local[0])
-            check_choice(options.implementation, kind)
         except Exception as error:
             shorten_traceback(error)
             raise
-        ops = WorkerAllReduce() if job and kind == "CPU" else XlaAllReduce()
+        is_cpu = device_kind(local[0]) == "CPU"
+        ops = WorkerAllReduce() if job and is_cpu else XlaAllReduce()
         super().__init__(topology, ops, create_mirrored, resolver, options, shard_state)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import logging
 from typing import Any
 
 import jax
@@ -15,8 +13,6 @@ from mirrax.devices.topology import Topology
 from mirrax.values.array_like import is_array, is_prng_key
 from mirrax.values.layouts import replicate
 from mirrax.values.regroup import is_mirrored_array
-
-_LOGGER = logging.getLogger(__name__)
 
 DEFAULT_BYTES = 64 * 1024
 """Smaller arrays cost more time to gather than they save memory."""
@@ -44,20 +40,8 @@ def choose_layout(
     if min_bytes is None or array.nbytes < min_bytes or is_prng_key(array):
         return None
     layout = ShardLayout.of(array.shape, topology.num_replicas)
-    if layout is not None and layout.num_padding and not can_pad:
-        _say_whole(layout)
-        return None
-    return layout
-
-
-@functools.cache
-def _say_whole(layout: ShardLayout) -> None:
-    _LOGGER.info(
-        "Sharded state: arrays of shape %s stay whole on each of %d replicas, which "
-        "divide none of their axes; only variables of Mirrax are padded.",
-        layout.shape,
-        layout.num_replicas,
-    )
+    # Only variables of Mirrax can be padded; other arrays stay whole.
+    return layout if layout is None or can_pad or not layout.num_padding else None
 
 
 def shard_leaf(leaf: Any, topology: Topology, min_bytes: int | None) -> Any:

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
@@ -37,6 +37,7 @@ from mirrax.user_frames import shorten_traceback
 from mirrax.values.layouts import Parts, to_device
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import local_results, parts_of
+from mirrax.variables.variable import Variable
 
 if TYPE_CHECKING:
     from mirrax.input import distribute, input_context
@@ -164,7 +165,8 @@ class Strategy:
         """Further methods, for authors of libraries."""
         return StrategyExtended(self, self._collective)
 
-    def scope(self) -> contextlib.AbstractContextManager[Strategy]:
+    @contextlib.contextmanager
+    def scope(self) -> Iterator[Strategy]:
         """Makes this the current strategy, so that new variables belong to it.
 
         >>> import mirrax
@@ -180,7 +182,10 @@ class Strategy:
         guards.require_same_strategy("`strategy.scope()`", self)
         frame = stack.frame()
         is_inside = frame is not None and frame.strategy is self
-        return _Scope(self, self._frame, None if is_inside else self._creator)
+        nothing = contextlib.nullcontext()
+        creating = nothing if is_inside else stack.creating(self._creator)
+        with stack.entered(self._frame), creating:
+            yield self
 
     def shard(self, state: Tree) -> Tree:
         """Returns a structure of arrays, such as parameters, stored in parts.
@@ -350,6 +355,13 @@ class Strategy:
         rows = list(enumerate(self.topology.names))
         return html_table(type(self).__name__, ("replica", "device"), rows)
 
+    @property
+    def _variable_devices(self) -> tuple[str, ...]:
+        return self.extended.worker_devices
+
+    def _owns(self, variable: Variable) -> bool:
+        return variable.owner is self
+
     def _wrap_parts(self, parts: list[Tree]) -> Tree:
         # None is a leaf here: it is the value of a replica.
         return jax.tree.map(
@@ -365,29 +377,6 @@ class Strategy:
                 require_not_traced(leaf)
             return leaf
         return host_view(gather(self.topology, per_replica, axis))
-
-
-class _Scope:
-    __slots__ = ("_creating", "_entered", "_strategy")
-
-    def __init__(
-        self, strategy: Strategy, frame: stack.Frame, creator: stack.Creator | None
-    ) -> None:
-        self._strategy = strategy
-        self._entered = stack.entered(frame)
-        self._creating = None if creator is None else stack.creating(creator)
-
-    def __enter__(self) -> Strategy:
-        guards.require_same_strategy("`strategy.scope()`", self._strategy)
-        self._entered.__enter__()
-        if self._creating is not None:
-            self._creating.__enter__()
-        return self._strategy
-
-    def __exit__(self, *error: object) -> None:
-        if self._creating is not None:
-            self._creating.__exit__()
-        self._entered.__exit__()
 
 
 def _at(device: jax.Device, leaf: Any) -> Any:

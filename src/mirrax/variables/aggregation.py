@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -72,17 +71,20 @@ def aggregate(variable: Aggregated, value: Any, num_replicas: int) -> Any:
     return first if is_prng_key(first) else np.asarray(first)
 
 
-@dataclasses.dataclass(frozen=True)
-class Write:
-    """The merge function of a write; replicas must write to the same variable."""
+class Merge(NamedTuple):
+    """A merge function that all replicas must call for the same variables.
 
-    variable: IdentityKey
-    change: Change
+    Args:
+        function: Takes the strategy, the variables, the merged value and the options.
+    """
+
+    function: Callable[..., Any]
+    variables: tuple[IdentityKey, ...]
+    options: Hashable = None
 
     def __call__(self, strategy: Any, value: Any) -> Any:
-        variable = self.variable.value
-        combined = aggregate(variable, value, strategy.num_replicas_in_sync)
-        return variable.write_all(self.change, combined)
+        variables = [key.value for key in self.variables]
+        return self.function(strategy, variables, value, self.options)
 
 
 def require_equal(name: str, values: Sequence[Any]) -> None:

@@ -32,7 +32,7 @@ from mirrax.values.layouts import replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables import aliasing
-from mirrax.variables.aggregation import aggregate
+from mirrax.variables.aggregation import Merge, aggregate
 from mirrax.variables.mirrored_variable import MirroredVariable
 from mirrax.variables.variable import Change, replace
 
@@ -248,29 +248,20 @@ class _Pending:
     is_increment: bool
 
 
-@dataclasses.dataclass(frozen=True)
-class _Commit:
-    """The merge function at the end; all replicas must write the same variables."""
-
-    variables: tuple[IdentityKey, ...]
-    are_increments: tuple[bool, ...]
-
-    def __call__(self, strategy: Any, values: Sequence[Any]) -> None:
-        count = strategy.num_replicas_in_sync
-        for variable, is_increment, value in zip(
-            self.variables, self.are_increments, values, strict=True
-        ):
-            variable.value.write_pending(is_increment, value, count)
-
-
 def assign_pending(frame: stack.Replica) -> None:
     """Synchronizes the replicas to store their writes to foreign variables."""
     if not frame.pending:
         return
-    commit = _Commit(
-        tuple(IdentityKey(variable) for variable in frame.pending),
-        tuple(pending.is_increment for pending in frame.pending.values()),
-    )
+    are_increments = tuple(pending.is_increment for pending in frame.pending.values())
+    commit = Merge(_commit, tuple(map(IdentityKey, frame.pending)), are_increments)
     values = [v.pending_write(pending) for v, pending in frame.pending.items()]
     # As new arrays, so that none is taken for an object that all replicas share.
     frame.context.merge_call(commit, args=([jnp.asarray(v) for v in values],))
+
+
+def _commit(
+    strategy: Any, variables: Sequence[Any], values: Any, are_increments: Any
+) -> None:
+    count = strategy.num_replicas_in_sync
+    for variable, *write in zip(variables, are_increments, values, strict=True):
+        variable.write_pending(*write, count)

@@ -8,7 +8,6 @@ values differentiably, and at the end, to store the result once.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,7 +21,7 @@ from mirrax.trees import IdentityKey
 from mirrax.values.layouts import replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.regroup import parts_of
-from mirrax.variables.aggregation import REDUCTIONS, Aggregated, Write, aggregate
+from mirrax.variables.aggregation import REDUCTIONS, Aggregated, Merge, aggregate
 from mirrax.variables.variable import Change, replace
 
 
@@ -43,7 +42,7 @@ def write_in_replica(variable: Aggregated, change: Change, given: Any) -> Any:
     """Writes the aggregate of the values of all replicas; returns the new value."""
     overlay, frame = stack.overlay(), stack.frame()
     if not are_deferred(overlay):
-        write = Write(IdentityKey(variable), change)
+        write = Merge(_write, (IdentityKey(variable),), change)
         return frame.context.merge_call(write, args=(given,))  # type: ignore[union-attr]
     overlay.require_current(variable)
     combined = _combined(variable, change, jnp.asarray(given))
@@ -76,7 +75,7 @@ def _store(values: Mapping[Any, Any]) -> None:
             variable.refuse_write_in_transformation()
         else:
             outer.require_current(variable)
-    store = _Store(tuple(IdentityKey(variable) for variable in values))
+    store = Merge(_store_equal, tuple(map(IdentityKey, values)))
     frame.context.merge_call(store, args=(list(values.values()),))  # type: ignore[union-attr]
 
 
@@ -89,7 +88,7 @@ def _has_other_replicas() -> bool:
 def _combined(variable: Aggregated, change: Change, given: Any) -> Any:
     """Returns the aggregate of the values of all replicas, differentiably."""
     context: Any = stack.frame().context  # type: ignore[union-attr]
-    merge = _Aggregate(IdentityKey(variable), change)
+    merge = Merge(_aggregate, (IdentityKey(variable),), change)
     plain = context.merge_call(merge, args=(jax.lax.stop_gradient(given),))
     is_traced = isinstance(given, jax.core.Tracer)
     if not is_traced and not is_recorded():
@@ -102,27 +101,22 @@ def _combined(variable: Aggregated, change: Change, given: Any) -> Any:
     return given
 
 
-@dataclasses.dataclass(frozen=True)
-class _Aggregate:
-    """The merge function of a write; replicas must write to the same variable."""
-
-    variable: IdentityKey
-    change: Change
-
-    def __call__(self, strategy: Any, value: Any) -> Mirrored:
-        variable = self.variable.value
-        combined = aggregate(variable, value, strategy.num_replicas_in_sync)
-        return Mirrored(replicate(combined, variable.collective.topology))
+# Merge functions. All replicas must write to the same variables.
 
 
-@dataclasses.dataclass(frozen=True)
-class _Store:
-    """The merge function at the end; all replicas have equal values."""
+def _write(strategy: Any, variables: Sequence[Any], value: Any, change: Change) -> Any:
+    (variable,) = variables
+    combined = aggregate(variable, value, strategy.num_replicas_in_sync)
+    return variable.write_all(change, combined)
 
-    variables: tuple[IdentityKey, ...]
 
-    def __call__(self, strategy: Any, values: Sequence[Any]) -> None:
-        for variable, value in zip(self.variables, values, strict=True):
-            # Computed from aggregates, so it is equal on all: nothing to compare.
-            own = parts_of(value, strategy.topology)[0]
-            variable.value.write_all(replace, own)
+def _aggregate(strategy: Any, variables: Sequence[Any], value: Any, _: Any) -> Any:
+    (variable,) = variables
+    combined = aggregate(variable, value, strategy.num_replicas_in_sync)
+    return Mirrored(replicate(combined, variable.collective.topology))
+
+
+def _store_equal(strategy: Any, variables: Sequence[Any], values: Any, _: Any) -> None:
+    for variable, value in zip(variables, values, strict=True):
+        # Computed from aggregates, so it is equal on all: nothing to compare.
+        variable.write_all(replace, parts_of(value, strategy.topology)[0])

@@ -175,19 +175,6 @@ def test_truncated_compressed_files_never_give_wrong_records(save, packing):
         assert error is not None
 
 
-def test_records_before_damage_in_a_compressed_file_are_read(save):
-    # Incompressible, so that the place of the damage is known.
-    records = [bytes((i * j * j) % 251 for j in range(997)) for i in range(400)]
-    whole = zlib.compressobj(level=0, wbits=31)
-    packed = bytearray(whole.compress(b"".join(map(frame_fast, records))))
-    packed += whole.flush()
-    packed[len(packed) // 2] ^= 1
-    found, error = read_all(TFRecordReader([save(packed)], "GZIP"))
-    assert found == records[: len(found)]
-    assert len(found) in (199, 200)
-    assert error is not None
-
-
 def frame_fast(record):
     length = struct.pack("<Q", len(record))
     crcs = [struct.pack("<I", masked_crc(part)) for part in (length, record)]
@@ -227,7 +214,7 @@ def test_damaged_data_names_checksums(save):
 def test_length_beyond_the_file_takes_no_memory(save):
     length = struct.pack("<Q", 1 << 60)
     reader = TFRecordReader([save(length + masked(length) + b"1234")])
-    with pytest.raises(DataLossError, match=r"takes 1152921504606846992 bytes, and 16"):
+    with pytest.raises(DataLossError, match=r"truncated record .* ends after 16 bytes"):
         reader.read(1)
 
 

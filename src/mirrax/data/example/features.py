@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mirrax.data.plan.columns import as_objects
+from mirrax.data.plan.columns import as_strings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,12 +165,10 @@ def _default_of(name: str, feature: FixedLenFeature) -> Array | None:
     value = feature.default_value
     if value is None:
         return None
-    if feature_kind(feature.dtype) == BYTES:
-        given = np.array(value, object)
-        flat = [v.encode() if isinstance(v, str) else v for v in given.ravel()]
-        given = as_objects(flat).reshape(given.shape)
-    else:
-        given = np.asarray(value, DTYPES[feature_kind(feature.dtype)])
+    kind = feature_kind(feature.dtype)
+    given = np.asarray(value, DTYPES[kind])
+    if kind == BYTES:
+        given = as_strings(given.ravel().tolist()).reshape(given.shape)
     shape = tuple(feature.shape)
     if given.size != 1 and given.shape != shape:
         raise ValueError(

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import abc
 import io
 import os
-import stat
 import weakref
 import zlib
 from collections.abc import Iterator
-
-from typing_extensions import override
 
 from mirrax.errors import DataLossError
 
@@ -18,35 +14,50 @@ from mirrax.errors import DataLossError
 _WINDOW_BITS = {"GZIP": 31, "ZLIB": 15}
 # Inflates to a thousand times as many bytes at most.
 _INPUT_BYTES = 1 << 14
+# Larger blocks are no faster: they do not fit into the CPU cache.
+BLOCK_BYTES = 1 << 20
 
 
-class ByteSource(abc.ABC):
-    """The bytes of one file, in order.
+class ByteSource:
+    """The bytes of one file, in order: those after compression, from `offset` on."""
 
-    `size` is how many there are, None if only reading them can tell.
-    """
+    def __init__(self, path: str, compression: str, offset: int) -> None:
+        file = open(path, "rb", buffering=0)  # noqa: SIM115
+        # Also closes the file when iteration stops early.
+        self.close = weakref.finalize(self, file.close)
+        self._pieces = _pieces(file, path, compression)
+        self._error: DataLossError | None = None
+        self._rest, position = b"", 0
+        if offset and not compression:
+            position = min(offset, file.seek(0, os.SEEK_END))
+            file.seek(position)
+        # A compressed stream can be read only from its start.
+        while position < offset:
+            skipped = self.read(min(offset - position, BLOCK_BYTES))
+            if not skipped:
+                self.close()
+                raise DataLossError(
+                    "The file must not end before the saved position. Received: "
+                    f"byte {offset} of {path!r}, which has {position} bytes. "
+                    "Restore with the files that the state was saved with."
+                )
+            position += len(skipped)
 
-    size: int | None = None
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._file = open(path, "rb", buffering=0)  # noqa: SIM115
-        # Closes the file when iteration stops early.
-        weakref.finalize(self, self._file.close)
-
-    def close(self) -> None:
-        self._file.close()
-
-    @abc.abstractmethod
     def read(self, size: int) -> bytes:
-        """Returns about `size` of the next bytes, and none only at the end."""
-
-
-def open_source(path: str, compression: str, offset: int = 0) -> ByteSource:
-    """Returns the bytes of a file, those after compression, from `offset` on."""
-    if compression:
-        return _CompressedSource(path, compression, offset)
-    return _PlainSource(path, offset)
+        """Returns the next `size` bytes, fewer only at the end."""
+        pieces, found = [self._rest], len(self._rest)
+        try:
+            while found < size and (piece := next(self._pieces, b"")):
+                pieces.append(piece)
+                found += len(piece)
+        except DataLossError as error:
+            # Raised after the bytes before it.
+            self._error = error
+        if not found and self._error is not None:
+            raise self._error
+        data = b"".join(filter(None, pieces))
+        self._rest = data[size:]
+        return data[:size]
 
 
 def check_compression(compression: str) -> str:
@@ -64,73 +75,19 @@ def make_compressor(compression: str) -> zlib._Compress:
     return zlib.compressobj(wbits=_WINDOW_BITS[compression])
 
 
-class _PlainSource(ByteSource):
-    def __init__(self, path: str, offset: int) -> None:
-        super().__init__(path)
-        status = os.fstat(self._file.fileno())
-        self.size = status.st_size if stat.S_ISREG(status.st_mode) else None
-        if self.size is not None and offset > self.size:
-            self.close()
-            raise _ends_before(path, offset, self.size)
-        if offset:
-            self._file.seek(offset)
-
-    @override
-    def read(self, size: int) -> bytes:
-        return self._file.read(size)
-
-
-class _CompressedSource(ByteSource):
-    def __init__(self, path: str, compression: str, offset: int) -> None:
-        super().__init__(path)
-        self._pieces = _inflated(self._file, path, compression)
-        self._error: DataLossError | None = None
-        self._rest, position = b"", 0
-        # A compressed stream can be read only from its start.
-        while position < offset:
-            self._rest = next(self._pieces, b"")
-            if not self._rest:
-                self.close()
-                raise _ends_before(path, offset, position)
-            position += len(self._rest)
-        self._rest = self._rest[len(self._rest) - (position - offset) :]
-
-    @override
-    def read(self, size: int) -> bytes:
-        pieces, found = [self._rest], len(self._rest)
-        self._rest = b""
-        try:
-            while found < size and (piece := next(self._pieces, b"")):
-                pieces.append(piece)
-                found += len(piece)
-        except DataLossError as error:
-            # Raised after the bytes before it.
-            self._error = error
-        if not found and self._error is not None:
-            raise self._error
-        return b"".join(pieces)
-
-
-def _inflated(file: io.FileIO, path: str, compression: str) -> Iterator[bytes]:
+def _pieces(file: io.FileIO, path: str, compression: str) -> Iterator[bytes]:
     """Yields the bytes of one stream after another, as `cat a.gz b.gz` writes them."""
-    inflater, size, data = None, _INPUT_BYTES, b""
+    if not compression:
+        yield from iter(lambda: file.read(BLOCK_BYTES), b"")
+        return
+    inflater, data = None, b""
     try:
         while data or (data := file.read(_INPUT_BYTES)):
-            if inflater is None:
-                inflater = zlib.decompressobj(wbits=_WINDOW_BITS[compression])
-            spare = inflater.copy()
-            try:
-                piece = inflater.decompress(data[:size])
-            except zlib.error:
-                if size == 1:
-                    raise
-                # zlib drops what it inflated before an error: try again with less.
-                inflater, size = spare, max(1, min(size, len(data)) // 2)
-                continue
-            data = inflater.unused_data + data[size:]
-            inflater = None if inflater.eof else inflater
-            if piece:
+            inflater = inflater or zlib.decompressobj(wbits=_WINDOW_BITS[compression])
+            if piece := inflater.decompress(data):
                 yield piece
+            data = inflater.unused_data
+            inflater = None if inflater.eof else inflater
         if inflater is not None:
             raise zlib.error("the file ends too early")
     except zlib.error as error:
@@ -139,11 +96,3 @@ def _inflated(file: io.FileIO, path: str, compression: str) -> Iterator[bytes]:
             f"{path!r}, where {error}, before byte {file.tell()}. Write the file "
             "again, or name its compression."
         ) from None
-
-
-def _ends_before(path: str, offset: int, size: int) -> DataLossError:
-    return DataLossError(
-        "The file must not end before the saved position. Received: "
-        f"byte {offset} of {path!r}, which has {size} bytes. "
-        "Restore with the files that the state was saved with."
-    )

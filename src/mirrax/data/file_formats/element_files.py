@@ -41,6 +41,11 @@ _VERSION = 2
 _COUNT = struct.Struct("<Q")
 # Elements can be empty, but programs allocate memory for as many as there are.
 _MAX_ELEMENTS_PER_BYTE = 1000
+# What parsing damaged bytes can raise.
+_PARSING_ERRORS = (
+    *(ValueError, KeyError, IndexError, TypeError, AttributeError),
+    *(struct.error, RecursionError, OverflowError),
+)
 # Length, checksum, number, checksum.
 _LAST_BYTES = 12 + _COUNT.size + 4
 
@@ -119,18 +124,11 @@ class ElementFile:
 def _reading(file: str) -> Iterator[None]:
     try:
         yield
-    # What parsing damaged bytes can raise.
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-        raise _damaged(file, error) from error
-    except (struct.error, RecursionError, OverflowError) as error:
-        raise _damaged(file, error) from error
-
-
-def _damaged(file: str, error: Exception) -> DataLossError:
-    return DataLossError(
-        "A file of elements must be as `cache` or `save` wrote it. Received: "
-        f"{file!r}: {type(error).__name__}: {error}. Delete it, and write it again."
-    )
+    except _PARSING_ERRORS as error:
+        raise DataLossError(
+            "A file of elements must be as `cache` or `save` wrote it. Received: "
+            f"{file!r}: {type(error).__name__}: {error}. Delete it, and write it again."
+        ) from error
 
 
 def _describe(spec: Any) -> Any:

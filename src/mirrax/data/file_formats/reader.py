@@ -14,16 +14,13 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.file_formats.compression import (
+    BLOCK_BYTES,
     ByteSource,
     check_compression,
-    open_source,
 )
 from mirrax.data.plan.columns import Columns, as_objects
 from mirrax.data.plan.node import State, Stream, as_count
 from mirrax.errors import DataLossError, NotFoundError
-
-# Larger blocks are no faster: they do not fit into the CPU cache.
-BLOCK_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,14 +30,12 @@ class Block:
     Args:
         offset: The position of the first byte in the file.
         data: The bytes; records may go on after them unless the block is the last.
-        file_size: The size of the file; None where only reading can tell.
     """
 
     path: str
     offset: int
     data: bytes
     is_last: bool
-    file_size: int | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +140,7 @@ class Reader(Stream):
     def _read_block(self) -> None:
         path = self._files[self._file_index]
         if self._source is None:
-            self._source = open_source(path, self._compression, self._offset)
+            self._source = ByteSource(path, self._compression, self._offset)
         # Doubling reads a record of any size in linear time.
         data = self._source.read(max(BLOCK_BYTES, len(self._rest)))
         block = Block(
@@ -153,7 +148,6 @@ class Reader(Stream):
             offset=self._offset_of(self._next),
             data=self._rest + data,
             is_last=not data,
-            file_size=self._source.size,
         )
         records = self._split(block)
         used = int(records.ends[-1]) if len(records.ends) else 0
@@ -222,14 +216,17 @@ class FixedLengthReader(Reader):
         self._record_bytes = record_bytes
         self._header_bytes = header_bytes
         self._footer_bytes = footer_bytes
+        for path in self._files:
+            # Only the end of a compressed file tells its size.
+            if not compression and os.path.isfile(path):
+                error = self._find_misfit(path, os.path.getsize(path))
+                if error is not None:
+                    raise error
 
     @override
     def _split(self, block: Block) -> Records:
-        size = block.offset + len(block.data) if block.is_last else block.file_size
-        error = None if size is None else self._find_misfit(block.path, size)
-        # Only the end of a compressed file tells its size: its records came before.
-        if error is not None and not block.is_last:
-            return Records(error=error)
+        size = block.offset + len(block.data)
+        error = self._find_misfit(block.path, size) if block.is_last else None
         start = self._header_bytes if block.offset == 0 else 0
         step = self._record_bytes
         num_records = max(len(block.data) - start - self._footer_bytes, 0) // step

@@ -101,51 +101,40 @@ def _uint32_before(data: bytes, ends: np.ndarray[Any, Any]) -> np.ndarray[Any, A
 
 def _find_truncation(block: Block, position: int) -> DataLossError | None:
     """Returns an error if the record at a position goes on beyond the file."""
-    offset = block.offset + position
     found = len(block.data) - position
-    if found < HEADER_BYTES:
-        needed = HEADER_BYTES + FOOTER_BYTES if found else 0
-    else:
-        (length,) = struct.unpack_from("<Q", block.data, position)
-        needed = HEADER_BYTES + length + FOOTER_BYTES
-    if block.file_size is not None:
-        available = max(block.file_size - offset, found)
-    elif block.is_last:
-        available = found
-    else:
+    if not block.is_last or not found:
         return None
-    if needed <= available:
-        return None
-    return DataLossError(
-        "A TFRecord file must end where a record ends. Received: truncated record at "
-        f"{offset} of {block.path!r}: it takes {needed} bytes, and {available} are "
-        f"left. {_fix(block)}"
+    rule = "A TFRecord file must end where a record ends"
+    return _damaged(
+        rule, "truncated", block, position, f"the file ends after {found} bytes"
     )
 
 
 def _wrong_length(block: Block, position: int) -> DataLossError:
     length, crc = struct.unpack_from("<QI", block.data, position)
-    return DataLossError(
-        "The length of a record must match its checksum. Received: corrupted record "
-        f"at {block.offset + position} of {block.path!r}: length {length} with the "
-        f"checksum {crc:#010x}. {_fix(block)}"
-    )
+    rule = "The length of a record must match its checksum"
+    what = f"length {length} with the checksum {crc:#010x}"
+    return _damaged(rule, "corrupted", block, position, what)
 
 
 def _wrong_data(block: Block, record: bytes, end: int) -> DataLossError:
     (crc,) = struct.unpack_from("<I", block.data, end - FOOTER_BYTES)
     start = end - FOOTER_BYTES - len(record) - HEADER_BYTES
-    return DataLossError(
-        "The data of a record must match their checksum. Received: corrupted record "
-        f"at {block.offset + start} of {block.path!r}: {len(record)} bytes with the "
-        f"checksum {masked_crc(record):#010x}, not {crc:#010x}. {_fix(block)}"
-    )
+    rule = "The data of a record must match their checksum"
+    found = f"{len(record)} bytes with the checksum {masked_crc(record):#010x}"
+    return _damaged(rule, "corrupted", block, start, f"{found}, not {crc:#010x}")
 
 
-def _fix(block: Block) -> str:
+def _damaged(
+    rule: str, state: str, block: Block, position: int, what: str
+) -> DataLossError:
+    fix = "Copy or write the file again, or name its format and compression."
     if block.offset == 0 and block.data.startswith(_GZIP_MAGIC):
-        return 'It looks compressed: use compression="GZIP".'
-    return "Copy or write the file again, or name its format and compression."
+        fix = 'It looks compressed: use compression="GZIP".'
+    return DataLossError(
+        f"{rule}. Received: {state} record at {block.offset + position} of "
+        f"{block.path!r}: {what}. {fix}"
+    )
 
 
 class TFRecordWriter:

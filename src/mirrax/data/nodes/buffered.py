@@ -118,6 +118,8 @@ _DEFAULT_SIZE = 2
 class Prefetch(SourceNode):
     """Elements that a thread reads in advance, if the source is expensive."""
 
+    keeps_batch_size = True
+
     buffer_size: int
 
     @property

@@ -45,6 +45,8 @@ class CachedColumns:
 class Cache(SourceNode):
     """Elements that are read once and then cached, in memory or in a file."""
 
+    keeps_batch_size = True
+
     file: str = ""
     memory: CachedColumns = dataclasses.field(default_factory=CachedColumns, repr=False)
 

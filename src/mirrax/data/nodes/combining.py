@@ -35,6 +35,8 @@ from mirrax.values.tensor_spec import TensorSpec
 class Zip(Node):
     """Elements of several datasets side by side."""
 
+    keeps_batch_size = True
+
     sources: tuple[Node, ...]
     nesting: Any = dataclasses.field(repr=False)
 
@@ -104,6 +106,8 @@ class _Alternatives(Node):
 @dataclasses.dataclass(frozen=True, eq=False)
 class Concatenate(_Alternatives):
     """One dataset after another."""
+
+    keeps_batch_size = True
 
     @override
     def open(self, epoch: Epoch) -> Stream:

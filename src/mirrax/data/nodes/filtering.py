@@ -14,23 +14,21 @@ from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import (
     UNKNOWN,
-    DelayingStream,
     ReplayedStream,
     SourceNode,
     SourceStream,
     State,
     Stream,
 )
-from mirrax.data.plan.vectorize import log_skipped
 from mirrax.errors import InvalidArgumentError
 
 
-class _FilterStream(SourceStream, DelayingStream):
+class _FilterStream(SourceStream):
     _node: Filter
     _has_ended = False
 
     @override
-    def _take(self, limit: int) -> Columns | None:
+    def take(self, limit: int) -> Columns | None:
         if self._node.is_until_false:
             # One at a time, so that nothing after the end is read.
             limit = 1
@@ -41,13 +39,9 @@ class _FilterStream(SourceStream, DelayingStream):
             self.structure = self._source.structure
             numbers = itertools.count(self._count)
             self._count += cols.num_rows(columns)
-            results = map(self._is_kept, cols.rows_of(columns), numbers)
-            keep = self._until_error(results)
-            chosen = [place for place, is_kept in enumerate(keep) if is_kept]
-            if chosen:
-                return cols.select(columns, chosen)
-            if self._error is not None:
-                raise self._error
+            kept = [*map(self._is_kept, cols.rows_of(columns), numbers)]
+            if any(kept):
+                return cols.select(columns, np.array(kept))
             self._has_ended = self._node.is_until_false
         return None
 
@@ -63,15 +57,10 @@ class _FilterStream(SourceStream, DelayingStream):
 
     def _is_kept(self, row: Any, number: int) -> bool:
         operation = self._node.operation
-        try:
-            with cols.ErrorNote(operation, number):
-                result = cols.call(self._node.predicate, self.structure, row)
-                return _truth_of(result, operation)
-        except Exception as error:
-            if not self._node.skip_log_level:
-                raise
-            log_skipped(error, self._node.skip_log_level)
-            return False
+        with cols.ErrorNote(operation, number, self._node.skip_log_level):
+            result = cols.call(self._node.predicate, self.structure, row)
+            return _truth_of(result, operation)
+        return False
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -80,6 +69,7 @@ class Filter(SourceNode):
 
     stream = _FilterStream
     is_expensive = True
+    keeps_batch_size = True
     operation: ClassVar[str] = "filter"
     is_until_false: ClassVar[bool] = False
 
@@ -98,6 +88,7 @@ class TakeWhile(Filter):
 
     operation = "take_while"
     is_until_false = True
+    keeps_batch_size = False
 
 
 def _truth_of(result: Any, operation: str) -> bool:
@@ -176,5 +167,6 @@ class AssertCardinality(SourceNode):
     """A dataset with a number of elements that the user asserts."""
 
     stream = _CheckedStream
+    keeps_batch_size = True
 
     cardinality: int = UNKNOWN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import (
     UNKNOWN,
-    DelayingStream,
     Epoch,
     Node,
     SourceNode,
@@ -87,20 +86,28 @@ class _Slot:
         return [self.before, self.number, self.stream.state()]
 
 
-class _InterleaveStream(DelayingStream):
+class _InterleaveStream(Stream):
     def __init__(self, node: Interleave, epoch: Epoch) -> None:
         self._node = node
         self._epoch = epoch
         self._source = node.source.open(epoch)
-        self._pool = Pool(self, node.num_threads) if node.num_threads > 1 else None
+        self._pool = Pool(self, node.num_threads)
         self._slots: list[_Slot] = []
         self._num_made = 0
         self._turn = 0
         self._given = 0
 
     @override
-    def _take(self, limit: int) -> Columns | None:
-        pieces = self._until_error(self._pieces(limit))
+    def take(self, limit: int) -> Columns | None:
+        pieces = []
+        try:
+            while limit and (piece := self._next_piece(limit)) is not None:
+                limit -= cols.num_rows(piece)
+                pieces.append(piece)
+        finally:
+            if limit:
+                # At the end, or after an error.
+                self._pool.close()
         return cols.concatenate(pieces) if pieces else None
 
     @override
@@ -121,15 +128,6 @@ class _InterleaveStream(DelayingStream):
         self._turn = as_count(turn, max(len(self._slots) - 1, 0))
         self._given = as_count(given, self._node.block_length - 1)
 
-    def _pieces(self, limit: int) -> Iterator[Columns]:
-        try:
-            while limit and (piece := self._next_piece(limit)) is not None:
-                limit -= cols.num_rows(piece)
-                yield piece
-        except Exception:
-            self._close()
-            raise
-
     def _next_piece(self, limit: int) -> Columns | None:
         self._fill()
         while self._slots:
@@ -147,20 +145,22 @@ class _InterleaveStream(DelayingStream):
                     self._advance()
                 return columns
             self._replace()
-        self._close()
         return None
 
     def _take_rounds(self, limit: int) -> Columns | None:
+        """Returns complete rounds of blocks, if all datasets have buffered one."""
         slots = self._slots[self._turn :] + self._slots[: self._turn]
         streams = [slot.stream for slot in slots]
-        rounds = _rounds_of(streams, self._node.block_length, limit)
-        if rounds is not None:
-            self.structure = streams[0].structure
-        return rounds
-
-    def _close(self) -> None:
-        if self._pool is not None:
-            self._pool.close()
+        block = self._node.block_length
+        count = limit // (len(streams) * block)
+        if count:
+            count = min(count, min(stream.fill() for stream in streams) // block)
+        if not count:
+            return None
+        self.structure = streams[0].structure
+        taken = cols.concatenate([s.take_buffered(count * block) for s in streams])
+        places = np.arange(cols.num_rows(taken)).reshape(len(streams), count, block)
+        return cols.select(taken, places.swapaxes(0, 1).ravel())
 
     def _fill(self) -> None:
         if self._num_made:
@@ -213,45 +213,6 @@ class _InterleaveStream(DelayingStream):
         stream = node.open(self._epoch)
         self.chunk = max(self.chunk, stream.chunk)
         size = max(self._node.block_length, stream.chunk)
-        if self._pool is None:
+        if self._node.num_threads < 2:
             return _Slot(before, number, BufferedStream(stream, size=size))
         return _Slot(before, number, PrefetchStream(stream, 0, size, self._pool))
-
-
-def _rounds_of(
-    streams: Sequence[BufferedStream], block: int, limit: int
-) -> Columns | None:
-    """Returns complete rounds of blocks of all streams.
-
-    None if not every stream has a buffered block, or shapes or dtypes differ.
-    """
-    count = limit // (len(streams) * block)
-    if count:
-        count = min(count, min(map(_fill_before_error, streams)) // block)
-    if not count or not _are_alike([stream.columns for stream in streams]):
-        return None
-    taken = [stream.take_buffered(count * block) for stream in streams]
-    return [_in_turn(column, block) for column in zip(*taken, strict=True)]
-
-
-def _fill_before_error(stream: BufferedStream) -> int:
-    try:
-        return stream.fill()
-    except Exception:
-        return 0
-
-
-def _are_alike(several: Sequence[Columns]) -> bool:
-    kinds = {tuple(_kind(column) for column in columns) for columns in several}
-    return len(kinds) == 1 and None not in next(iter(kinds))
-
-
-def _kind(column: cols.Column) -> Any:
-    is_array = isinstance(column, np.ndarray)
-    return (column.shape[1:], column.dtype) if is_array else None
-
-
-def _in_turn(several: Sequence[Any], block: int) -> np.ndarray[Any, Any]:
-    shape = several[0].shape[1:]
-    blocks = [column.reshape(-1, block, *shape) for column in several]
-    return np.stack(blocks, axis=1).reshape(-1, *shape)

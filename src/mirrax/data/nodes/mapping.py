@@ -18,7 +18,6 @@ from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.inference import spec_of_function
 from mirrax.data.plan.node import (
     UNKNOWN,
-    DelayingStream,
     Epoch,
     ReplayedStream,
     SourceNode,
@@ -27,7 +26,7 @@ from mirrax.data.plan.node import (
     Stream,
 )
 from mirrax.data.plan.vectorize import MappedFunction
-from mirrax.data.thread_pool import Future, Pool, wait_for
+from mirrax.data.thread_pool import Future, Pool
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -66,13 +65,13 @@ class Map(SourceNode):
         return UNKNOWN if self.skip_log_level and inner > 0 else inner
 
 
-class _MapStream(SourceStream, DelayingStream):
+class _MapStream(SourceStream):
     def __init__(self, source: Stream, node: Map, function: MappedFunction) -> None:
         super().__init__(source, node)
         self._function = function
 
     @override
-    def _take(self, limit: int) -> Columns | None:
+    def take(self, limit: int) -> Columns | None:
         while (columns := self._source.take(limit)) is not None:
             structure = self._source.structure
             batched = self._function.try_batched(structure, columns)
@@ -84,7 +83,7 @@ class _MapStream(SourceStream, DelayingStream):
             numbers = itertools.count(self._count)
             self._count += cols.num_rows(columns)
             calls = map(call, cols.rows_of(columns), numbers)
-            results = self._until_error(made for made in calls if made is not None)
+            results = [made for made in calls if made is not None]
             if results:
                 self.structure = results[-1][1]
                 return cols.from_rows([leaves for leaves, _ in results])
@@ -165,17 +164,24 @@ class _ParallelMapStream(SourceStream):
     def take(self, limit: int) -> Columns | None:
         if not self._running and (batched := self._take_batched(limit)) is not None:
             return batched
-        self._start_calls()
-        while self._running:
-            found = self._collect(limit)
-            # Keep the threads busy while the caller uses these.
-            self._start_calls()
-            if found:
-                return cols.from_rows(found)
-        self._pool.close()
-        if self._error is not None:
-            raise self._error
-        return None
+        found: list[Any] = []
+        try:
+            while len(found) < limit and (future := self._next_call()) is not None:
+                if found and (not future.done() or future.exception() is not None):
+                    break
+                made = future.result()
+                self._running.popleft()
+                if made is not None:
+                    leaves, self.structure = made
+                    found.append(leaves)
+            if not found and self._error is not None:
+                raise self._error
+        finally:
+            if not found:
+                # At the end, or after an error.
+                self._has_ended = True
+                self._pool.close()
+        return cols.from_rows(found) if found else None
 
     @override
     def state(self) -> State:
@@ -195,7 +201,8 @@ class _ParallelMapStream(SourceStream):
         self._count += cols.num_rows(results)
         return results
 
-    def _start_calls(self) -> None:
+    def _next_call(self) -> Future | None:
+        """Returns the first call, after starting others; None at the end."""
         # Twice as many as there are threads: one slow call keeps none of them waiting.
         while not self._has_ended and len(self._running) < 2 * self._pool.size:
             before = self._source.state()
@@ -206,32 +213,9 @@ class _ParallelMapStream(SourceStream):
                 self._error, row = error, None
             if row is None:
                 self._has_ended = True
-                return
+                break
             structure, call = self._source.structure, self._function.call
             future = self._pool.submit(call, structure, row, self._count)
             self._running.append((before, future))
             self._count += 1
-
-    def _collect(self, limit: int) -> list[Any]:
-        """Returns finished results; raises an error if it is next.
-
-        At least one, unless errors are skipped.
-        """
-        found: list[Any] = []
-        while self._running and len(found) < limit:
-            future = self._running[0][1]
-            if not found:
-                wait_for(future)
-            elif not future.done() or future.exception() is not None:
-                break
-            try:
-                made = future.result()
-            except Exception:
-                self._has_ended = True
-                self._pool.close()
-                raise
-            self._running.popleft()
-            if made is not None:
-                leaves, self.structure = made
-                found.append(leaves)
-        return found
+        return self._running[0][1] if self._running else None

@@ -32,6 +32,8 @@ OpenSource = Callable[[Epoch], Stream]
 class OrderingNode(IndexedNode, SourceNode):
     """A node that reorders its source: its row numbers, if it has any."""
 
+    keeps_batch_size = True
+
     def reorder(self, open_source: OpenSource, epoch: Epoch) -> Stream:
         """Returns the source's elements, or their numbers, in the new order."""
         return self.stream(open_source(epoch), self)

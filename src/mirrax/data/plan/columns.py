@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
+
+_log = logging.getLogger(__name__)
 
 Column = Any
 """An array whose first dimension counts the rows, or a list of unequal rows."""
@@ -104,14 +107,22 @@ def from_rows(rows: Sequence[Sequence[Any]]) -> Columns:
 
 @dataclasses.dataclass(slots=True)
 class ErrorNote:
-    """Adds a note to errors of a user's function: the operation and the element."""
+    """Adds a note to errors of a user's function: the operation and the element.
+
+    With a `skip_log_level`, errors are logged and suppressed.
+    """
 
     operation: str
     number: int
+    skip_log_level: int = 0
 
     def __enter__(self) -> None: ...
 
-    def __exit__(self, kind: Any, error: BaseException | None, where: Any) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, where: Any) -> bool:
+        if self.skip_log_level and isinstance(error, Exception):
+            text = "Left out an element because of its error: %r"
+            _log.log(self.skip_log_level, text, error)
+            return True
         if isinstance(error, StopIteration):
             # It would end the dataset without a word.
             raise RuntimeError(
@@ -123,6 +134,7 @@ class ErrorNote:
                 f"[mirrax] raised by a function given to `{self.operation}`, at "
                 f"element {self.number}"
             )
+        return False
 
 
 def call(function: Callable[..., Any], structure: Any, leaves: Sequence[Any]) -> Any:

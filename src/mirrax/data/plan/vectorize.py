@@ -10,7 +10,6 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
-import logging
 import random
 import types
 from collections.abc import (
@@ -48,14 +47,6 @@ _CONSTANT_TYPES = (
     np.ndarray | np.generic | np.ufunc | jax.Array,
 )
 _WRITES = {"STORE_ATTR", "STORE_DEREF", "STORE_GLOBAL", "STORE_SUBSCR"}
-
-
-_log = logging.getLogger(__name__)
-
-
-def log_skipped(error: Exception, level: int) -> None:
-    """Logs the error of an element that is left out."""
-    _log.log(level, "Left out an element because of its error: %r", error)
 
 
 class NotVectorizable(Exception):  # noqa: N818 - a signal to the planner
@@ -101,17 +92,12 @@ class MappedFunction:
 
         None if there is none, because errors are skipped.
         """
-        try:
-            with cols.ErrorNote("map", number):
-                result = cols.call(self._function, structure, row)
-                leaves, nesting = jax.tree.flatten(result)
-                self._check(nesting, result)
-        except Exception as error:
-            if not self._skip_log_level:
-                raise
-            log_skipped(error, self._skip_log_level)
-            return None
-        return leaves, nesting
+        with cols.ErrorNote("map", number, self._skip_log_level):
+            result = cols.call(self._function, structure, row)
+            leaves, nesting = jax.tree.flatten(result)
+            self._check(nesting, result)
+            return leaves, nesting
+        return None
 
     def _check(self, nesting: Any, result: Any) -> None:
         if not nesting.num_leaves:
