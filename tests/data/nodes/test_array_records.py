@@ -1,5 +1,7 @@
 """ArrayRecord files, written by the real library."""
 
+import pathlib
+
 import pytest
 
 from mirrax.data import ArrayRecordDataset, AutoShardPolicy
@@ -85,3 +87,16 @@ def test_a_truncated_file_is_named(tmp_path, files):
         file.truncate(300)
     with pytest.raises(DataLossError, match=r"2\.array_record': it is no complete"):
         list(ArrayRecordDataset(files))
+
+
+def test_what_comes_before_a_damaged_record_arrives(tmp_path):
+    path = write(tmp_path / "a", [f"record {i}".encode() for i in range(9)])
+    data = bytearray(pathlib.Path(path).read_bytes())
+    data[data.index(b"record 5")] ^= 255
+    pathlib.Path(path).write_bytes(data)
+    iterator = iter(ArrayRecordDataset(path))
+    assert [next(iterator) for _ in range(5)] == [
+        f"record {i}".encode() for i in range(5)
+    ]
+    with pytest.raises(DataLossError, match=r"hash mismatch.*records \[5\]"):
+        next(iterator)

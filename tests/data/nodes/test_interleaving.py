@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrax.data import Dataset, TextLineDataset
+from mirrax.data import Dataset, TextLineDataset, TFRecordDataset, TFRecordWriter
+from mirrax.errors import DataLossError
 from tests.data.plans import quick, sizes, through_json, values
 
 
@@ -122,6 +123,24 @@ def test_shuffles_without_a_seed_resume_inside_of_interleave(files):
     other = iter(make())
     other.restore_state(through_json(iterator.save_state()))
     assert values(other) == values(iterator)
+
+
+@calls
+def test_what_comes_before_a_damaged_file_arrives(tmp_path, calls):
+    for name in "ab":
+        with TFRecordWriter(str(tmp_path / name)) as writer:
+            for i in range(3):
+                writer.write(f"{name}{i}".encode())
+    with open(tmp_path / "b", "r+b") as file:
+        file.truncate(30)
+    names = [str(tmp_path / name) for name in "ab"]
+    records = Dataset.from_tensor_slices(names).interleave(
+        TFRecordDataset, cycle_length=2, num_parallel_calls=calls
+    )
+    iterator = iter(records)
+    assert [next(iterator) for _ in range(3)] == [b"a0", b"b0", b"a1"]
+    with pytest.raises(DataLossError, match="truncated record at 18"):
+        next(iterator)
 
 
 def test_files_are_read_at_the_same_time():

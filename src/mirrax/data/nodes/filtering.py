@@ -14,6 +14,7 @@ from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import (
     UNKNOWN,
+    DelayingStream,
     ReplayedStream,
     SourceNode,
     SourceStream,
@@ -23,12 +24,12 @@ from mirrax.data.plan.node import (
 from mirrax.errors import InvalidArgumentError
 
 
-class _FilterStream(SourceStream):
+class _FilterStream(SourceStream, DelayingStream):
     _node: Filter
     _has_ended = False
 
     @override
-    def take(self, limit: int) -> Columns | None:
+    def _take(self, limit: int) -> Columns | None:
         if self._node.is_until_false:
             # One at a time, so that nothing after the end is read.
             limit = 1
@@ -39,9 +40,13 @@ class _FilterStream(SourceStream):
             self.structure = self._source.structure
             numbers = itertools.count(self._count)
             self._count += cols.num_rows(columns)
-            kept = [*map(self._is_kept, cols.rows_of(columns), numbers)]
-            if any(kept):
-                return cols.select(columns, np.array(kept))
+            results = map(self._is_kept, cols.rows_of(columns), numbers)
+            keep = self._until_error(results)
+            chosen = [place for place, is_kept in enumerate(keep) if is_kept]
+            if chosen:
+                return cols.select(columns, chosen)
+            if self._error is not None:
+                raise self._error
             self._has_ended = self._node.is_until_false
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import (
     UNKNOWN,
+    DelayingStream,
     Epoch,
     Node,
     SourceNode,
@@ -86,28 +87,20 @@ class _Slot:
         return [self.before, self.number, self.stream.state()]
 
 
-class _InterleaveStream(Stream):
+class _InterleaveStream(DelayingStream):
     def __init__(self, node: Interleave, epoch: Epoch) -> None:
         self._node = node
         self._epoch = epoch
         self._source = node.source.open(epoch)
-        self._pool = Pool(self, node.num_threads)
+        self._pool = Pool(self, node.num_threads) if node.num_threads > 1 else None
         self._slots: list[_Slot] = []
         self._num_made = 0
         self._turn = 0
         self._given = 0
 
     @override
-    def take(self, limit: int) -> Columns | None:
-        pieces = []
-        try:
-            while limit and (piece := self._next_piece(limit)) is not None:
-                limit -= cols.num_rows(piece)
-                pieces.append(piece)
-        finally:
-            if limit:
-                # At the end, or after an error.
-                self._pool.close()
+    def _take(self, limit: int) -> Columns | None:
+        pieces = self._until_error(self._pieces(limit))
         return cols.concatenate(pieces) if pieces else None
 
     @override
@@ -128,6 +121,15 @@ class _InterleaveStream(Stream):
         self._turn = as_count(turn, max(len(self._slots) - 1, 0))
         self._given = as_count(given, self._node.block_length - 1)
 
+    def _pieces(self, limit: int) -> Iterator[Columns]:
+        try:
+            while limit and (piece := self._next_piece(limit)) is not None:
+                limit -= cols.num_rows(piece)
+                yield piece
+        except Exception:
+            self._close()
+            raise
+
     def _next_piece(self, limit: int) -> Columns | None:
         self._fill()
         while self._slots:
@@ -145,6 +147,7 @@ class _InterleaveStream(Stream):
                     self._advance()
                 return columns
             self._replace()
+        self._close()
         return None
 
     def _take_rounds(self, limit: int) -> Columns | None:
@@ -154,13 +157,17 @@ class _InterleaveStream(Stream):
         block = self._node.block_length
         count = limit // (len(streams) * block)
         if count:
-            count = min(count, min(stream.fill() for stream in streams) // block)
+            count = min(count, min(map(_fill_before_error, streams)) // block)
         if not count:
             return None
         self.structure = streams[0].structure
         taken = cols.concatenate([s.take_buffered(count * block) for s in streams])
         places = np.arange(cols.num_rows(taken)).reshape(len(streams), count, block)
         return cols.select(taken, places.swapaxes(0, 1).ravel())
+
+    def _close(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
 
     def _fill(self) -> None:
         if self._num_made:
@@ -213,6 +220,13 @@ class _InterleaveStream(Stream):
         stream = node.open(self._epoch)
         self.chunk = max(self.chunk, stream.chunk)
         size = max(self._node.block_length, stream.chunk)
-        if self._node.num_threads < 2:
+        if self._pool is None:
             return _Slot(before, number, BufferedStream(stream, size=size))
         return _Slot(before, number, PrefetchStream(stream, 0, size, self._pool))
+
+
+def _fill_before_error(stream: BufferedStream) -> int:
+    try:
+        return stream.fill()
+    except Exception:
+        return 0

@@ -18,6 +18,7 @@ from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.inference import spec_of_function
 from mirrax.data.plan.node import (
     UNKNOWN,
+    DelayingStream,
     Epoch,
     ReplayedStream,
     SourceNode,
@@ -65,13 +66,13 @@ class Map(SourceNode):
         return UNKNOWN if self.skip_log_level and inner > 0 else inner
 
 
-class _MapStream(SourceStream):
+class _MapStream(SourceStream, DelayingStream):
     def __init__(self, source: Stream, node: Map, function: MappedFunction) -> None:
         super().__init__(source, node)
         self._function = function
 
     @override
-    def take(self, limit: int) -> Columns | None:
+    def _take(self, limit: int) -> Columns | None:
         while (columns := self._source.take(limit)) is not None:
             structure = self._source.structure
             batched = self._function.try_batched(structure, columns)
@@ -83,7 +84,7 @@ class _MapStream(SourceStream):
             numbers = itertools.count(self._count)
             self._count += cols.num_rows(columns)
             calls = map(call, cols.rows_of(columns), numbers)
-            results = [made for made in calls if made is not None]
+            results = self._until_error(made for made in calls if made is not None)
             if results:
                 self.structure = results[-1][1]
                 return cols.from_rows([leaves for leaves, _ in results])

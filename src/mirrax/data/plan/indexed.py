@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.node import (
     INFINITE,
+    DelayingStream,
     Epoch,
     Node,
     NumberedStream,
@@ -50,7 +52,7 @@ class IndexedNode(Node):
         return _IndexedStream(self.indices(epoch), self)
 
 
-class _IndexedStream(SourceStream):
+class _IndexedStream(SourceStream, DelayingStream):
     """Elements in the order of their numbers."""
 
     _node: IndexedNode
@@ -61,9 +63,17 @@ class _IndexedStream(SourceStream):
         self.chunk = node.chunk
 
     @override
-    def take(self, limit: int) -> Columns | None:
+    def _take(self, limit: int) -> Columns | None:
         numbers = take_numbers(self._source, limit)
-        return self._node.look_up(numbers) if len(numbers) else None
+        if not len(numbers):
+            return None
+        try:
+            return self._node.look_up(numbers)
+        except Exception:
+            if len(numbers) == 1:
+                raise
+            one_by_one = (self._node.look_up(number[None]) for number in numbers)
+            return cols.concatenate(self._until_error(one_by_one))
 
 
 class _SequentialIndices(NumberedStream):

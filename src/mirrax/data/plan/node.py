@@ -8,14 +8,16 @@ from __future__ import annotations
 import abc
 import dataclasses
 import sys
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, TypeVar
 
 import jax
 
 from mirrax.data.plan.columns import Columns, num_rows
 from mirrax.errors import InvalidArgumentError
 from mirrax.html_tables import html_table
+
+T = TypeVar("T")
 
 _SKIPPED_ROWS = 64
 
@@ -116,6 +118,33 @@ class ReplayedStream(Stream):
 
     def restore(self, state: State) -> None:
         skip(self, state)
+
+
+class DelayingStream(Stream):
+    """A stream that raises an error only after the elements before it."""
+
+    _error: Exception | None = None
+
+    def take(self, limit: int) -> Columns | None:
+        if self._error is not None:
+            raise self._error
+        return self._take(limit)
+
+    @abc.abstractmethod
+    def _take(self, limit: int) -> Columns | None:
+        """Returns at most `limit` elements, and at least one; None at the end."""
+
+    def _until_error(self, items: Iterable[T]) -> list[T]:
+        """Returns the items before an error, which the next `take` raises."""
+        found: list[T] = []
+        try:
+            for item in items:
+                found.append(item)
+        except Exception as error:
+            if not found:
+                raise
+            self._error = error
+        return found
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
