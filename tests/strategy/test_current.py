@@ -32,6 +32,17 @@ def test_scope_is_cross_replica_context(strategy):
     assert seen == expected
 
 
+def test_one_scope_may_be_entered_inside_itself_and_again(strategy):
+    scope = strategy.scope()
+    with scope:
+        with scope:
+            assert mirrax.get_strategy() is strategy
+        assert mirrax.get_strategy() is strategy
+    assert not mirrax.has_strategy()
+    with scope:
+        assert mirrax.get_strategy() is strategy
+
+
 @engines
 def test_replica_is_replica_context(strategy, engine):
     seen = []
@@ -159,7 +170,7 @@ class TestSetStrategy:
     def test_scope_of_another_strategy_is_refused(self, two_replicas):
         mirrax.experimental_set_strategy(two_replicas)
         with pytest.raises(RuntimeError, match="inside the scope of another strategy"):
-            mirrored(2).scope().__enter__()
+            mirrored(2).scope()
 
     def test_run_works_and_comes_back(self, strategy):
         mirrax.experimental_set_strategy(strategy)

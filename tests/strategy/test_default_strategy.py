@@ -34,7 +34,7 @@ def test_another_scope_can_be_entered_inside_its_own(default, two_replicas):
 
 def test_its_scope_is_refused_inside_another(default, two_replicas):
     with two_replicas.scope(), pytest.raises(RuntimeError, match="another strategy"):
-        default.scope().__enter__()
+        default.scope()
 
 
 def test_run_calls_the_function(default):

@@ -43,7 +43,7 @@ def test_scope_of_another_strategy_is_refused(strategy):
         r"Received: <mirrax.MirroredStrategy on .*> inside <mirrax.*>.*leave the outer"
     )
     with strategy.scope(), pytest.raises(RuntimeError, match=message):
-        other.scope().__enter__()
+        other.scope()
 
 
 def test_scope_made_before_is_refused_inside_another(strategy):
@@ -74,7 +74,7 @@ IN_REPLICA = {
     "`strategy.run`": lambda s: s.run(lambda: 1),
     "`strategy.reduce`": lambda s: s.reduce("SUM", 1.0, axis=None),
     "`strategy.gather`": lambda s: s.gather(jnp.ones(1), axis=0),
-    "`strategy.scope()`": lambda s: s.scope().__enter__(),
+    "`strategy.scope()`": lambda s: s.scope(),
     "`experimental_distribute_values_from_function`": lambda s: (
         s.experimental_distribute_values_from_function(lambda context: 1)
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -40,12 +40,11 @@ class DefaultStrategy(Strategy):
         )
 
     @override
-    @contextlib.contextmanager
-    def scope(self) -> Iterator[Strategy]:
+    def scope(self) -> contextlib.AbstractContextManager[Strategy]:
         """Changes nothing: this is the strategy outside every scope."""
         guards.require_cross_replica("`strategy.scope()`")
         guards.require_same_strategy("`strategy.scope()`", self)
-        yield self
+        return contextlib.nullcontext(self)
 
     @override
     def experimental_distribute_dataset(

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
@@ -165,8 +165,7 @@ class Strategy:
         """Further methods, for authors of libraries."""
         return StrategyExtended(self, self._collective)
 
-    @contextlib.contextmanager
-    def scope(self) -> Iterator[Strategy]:
+    def scope(self) -> contextlib.AbstractContextManager[Strategy]:
         """Makes this the current strategy, so that new variables belong to it.
 
         >>> import mirrax
@@ -180,12 +179,7 @@ class Strategy:
         """
         guards.require_cross_replica("`strategy.scope()`")
         guards.require_same_strategy("`strategy.scope()`", self)
-        frame = stack.frame()
-        is_inside = frame is not None and frame.strategy is self
-        nothing = contextlib.nullcontext()
-        creating = nothing if is_inside else stack.creating(self._creator)
-        with stack.entered(self._frame), creating:
-            yield self
+        return _Scope(self, self._frame, self._creator)
 
     def shard(self, state: Tree) -> Tree:
         """Returns a structure of arrays, such as parameters, stored in parts.
@@ -377,6 +371,32 @@ class Strategy:
                 require_not_traced(leaf)
             return leaf
         return host_view(gather(self.topology, per_replica, axis))
+
+
+class _Scope:
+    """A scope that may be entered again, also inside itself."""
+
+    def __init__(
+        self, strategy: Strategy, frame: stack.Frame, creator: stack.Creator
+    ) -> None:
+        self._strategy = strategy
+        self._frame = frame
+        self._creator = creator
+        self._entered: list[contextlib.ExitStack] = []
+
+    def __enter__(self) -> Strategy:
+        guards.require_same_strategy("`strategy.scope()`", self._strategy)
+        frame = stack.frame()
+        is_inside = frame is not None and frame.strategy is self._strategy
+        with contextlib.ExitStack() as contexts:
+            contexts.enter_context(stack.entered(self._frame))
+            if not is_inside:
+                contexts.enter_context(stack.creating(self._creator))
+            self._entered.append(contexts.pop_all())
+        return self._strategy
+
+    def __exit__(self, *error: object) -> None:
+        self._entered.pop().close()
 
 
 def _at(device: jax.Device, leaf: Any) -> Any:
