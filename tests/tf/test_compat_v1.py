@@ -260,3 +260,13 @@ def test_default_strategy_has_the_methods_of_version_1():
     assert total == 2
     assert tf.distribute.get_replica_context().strategy is strategy
     assert tf.distribute.get_replica_context().merge_call(lambda s: s is strategy)
+
+
+def test_records_are_read_without_a_dataset(tmp_path):
+    path = str(tmp_path / "records")
+    kinds = v1.python_io.TFRecordCompressionType
+    for options in (None, v1.io.TFRecordOptions(kinds.GZIP)):
+        with v1.python_io.TFRecordWriter(path, options) as writer:
+            writer.write(b"a")
+            writer.write(b"b")
+        assert list(v1.io.tf_record_iterator(path, options)) == [b"a", b"b"]
