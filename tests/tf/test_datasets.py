@@ -437,3 +437,12 @@ def test_csv_files_are_decompressed(tmp_path):
             )
     with pytest.raises(ValueError, match="Decompress the files"):
         list(tf.data.experimental.CsvDataset(path, [tf.int32], "BZIP2"))
+
+
+def test_datasets_have_the_options_of_tensorflow():
+    dataset = Dataset.range(2)
+    assert dataset.options() == tf.data.Options()
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 3
+    found = dataset.with_options(options).map(lambda x: x).options()
+    assert found.threading.private_threadpool_size == 3

@@ -15,6 +15,7 @@ import numpy as np
 import mirrax
 from mirrax.errors import InvalidArgumentError, NotFoundError
 from mirrax.tf.data.input_iterator import InputIterator
+from mirrax.tf.data.options import Options
 from mirrax.tf.io.files import path_of
 from mirrax.tf.missing_names import replacement_of
 from mirrax.tf.tensors.host_tensors import flat_array, host
@@ -44,6 +45,10 @@ class _Tensors:
 
     def _with_plan(self: Any, plan: Any) -> Dataset:
         return Dataset(plan, self.options())
+
+    def options(self) -> Options:
+        """Returns the options in force."""
+        return Options().after(super().options())  # type: ignore[misc, no-any-return]
 
     def map(
         self,

@@ -1,4 +1,4 @@
-"""`tf.compat.v1.io`, and `tf.compat.v1.python_io`: also TFRecord files without datasets."""
+"""`tf.compat.v1.io` and `python_io`: also TFRecord files without datasets."""
 
 from __future__ import annotations
 
