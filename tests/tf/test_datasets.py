@@ -446,3 +446,14 @@ def test_datasets_have_the_options_of_tensorflow():
     options.threading.private_threadpool_size = 3
     found = dataset.with_options(options).map(lambda x: x).options()
     assert found.threading.private_threadpool_size == 3
+
+
+@pytest.mark.parametrize("line", ['"a"b",c', '"a,c'], ids=["inside", "open"])
+def test_wrong_quotes_in_a_csv_file_are_an_error(tmp_path, line):
+    path = tmp_path / "table.csv"
+    path.write_text(f"a,b\n{line}\n")
+    dataset = tf.data.experimental.CsvDataset(str(path), [tf.string, tf.string])
+    iterator = iter(dataset)
+    assert [x.numpy() for x in next(iterator)] == [b"a", b"b"]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="line 2.*table.csv"):
+        next(iterator)
