@@ -455,5 +455,5 @@ def test_wrong_quotes_in_a_csv_file_are_an_error(tmp_path, line):
     dataset = tf.data.experimental.CsvDataset(str(path), [tf.string, tf.string])
     iterator = iter(dataset)
     assert [x.numpy() for x in next(iterator)] == [b"a", b"b"]
-    with pytest.raises(tf.errors.InvalidArgumentError, match="line 2.*table.csv"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"line 2.*table\.csv"):
         next(iterator)
