@@ -50,15 +50,13 @@ def CsvDataset(  # noqa: N802 - TensorFlow's name
         exclude_cols: The indices of the columns to leave out.
     """
     paths = [path_of(name) for name in np.asarray(filenames, object).reshape(-1)]
-    quoting = csv.QUOTE_MINIMAL if use_quote_delim else csv.QUOTE_NONE
+    quotes: dict[str, Any] = {} if use_quote_delim else {"quoting": csv.QUOTE_NONE}
 
     def lines() -> Iterator[Any]:
         for path in paths:
             with _open(path, compression_type) as file:
                 # A quoted field may contain newlines.
-                reader = csv.reader(
-                    file, delimiter=field_delim, quoting=quoting, strict=True
-                )
+                reader = csv.reader(file, delimiter=field_delim, strict=True, **quotes)
                 for index, fields in enumerate(_rows_of(reader, path)):
                     # In files of one column, an empty line is an empty field.
                     is_row = bool(fields) or len(record_defaults) == 1
