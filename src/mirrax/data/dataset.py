@@ -224,8 +224,8 @@ class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
         given = [int(arg) for arg in args]
         if len(given) == 3 and not given[2]:
             raise InvalidArgumentError(
-                f"The step of a range must not be 0. Received: {given}. Use 1, or -1 to "
-                "count down."
+                f"The step of a range must not be 0. Received: {given}. Use 1, or -1 "
+                "to count down."
             )
         numbers = range(*given)
         return Dataset(Range(numbers.start, numbers.step, len(numbers)))
