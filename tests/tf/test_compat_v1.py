@@ -260,3 +260,25 @@ def test_default_strategy_has_the_methods_of_version_1():
     assert total == 2
     assert tf.distribute.get_replica_context().strategy is strategy
     assert tf.distribute.get_replica_context().merge_call(lambda s: s is strategy)
+
+
+def test_records_are_read_without_a_dataset(tmp_path):
+    path = str(tmp_path / "records")
+    kinds = v1.python_io.TFRecordCompressionType
+    for options in (None, v1.io.TFRecordOptions(kinds.GZIP)):
+        with v1.python_io.TFRecordWriter(path, options) as writer:
+            writer.write(b"a")
+            writer.write(b"b")
+        assert list(v1.io.tf_record_iterator(path, options)) == [b"a", b"b"]
+
+
+def test_shapes_and_types_of_elements_are_nested_as_they_are():
+    arrays = {"a": np.zeros((4, 2), np.float32), "b": np.arange(4)}
+    dataset = tf.data.Dataset.from_tensor_slices(arrays).batch(2)
+    for described in (dataset, iter(dataset)):
+        assert v1.data.get_output_shapes(described) == {"a": (None, 2), "b": (None,)}
+        types = {"a": tf.float32, "b": tf.int64}
+        assert v1.data.get_output_types(described) == types
+    sparse = tf.data.Dataset.range(2).map(lambda x: tf.sparse.from_dense([1.0, 0.0]))
+    assert v1.data.get_output_shapes(sparse) == [2]
+    assert v1.data.get_output_types(sparse) == tf.float32

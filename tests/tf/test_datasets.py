@@ -287,11 +287,42 @@ def test_a_range_may_have_another_type():
     assert last.numpy() == 2
 
 
-def test_operations_that_are_left_out_name_a_replacement():
-    with pytest.raises(AttributeError, match=r"sparse_batch`.*padded_batch"):
-        Dataset.range(2).sparse_batch  # noqa: B018
-    with pytest.raises(AttributeError, match=r"Use `cache\(filename\)`"):
-        Dataset.range(2).snapshot  # noqa: B018
+@pytest.mark.parametrize("size", [3, None])
+def test_sparse_batches_hold_elements_of_different_shapes(size):
+    rows = Dataset.range(1, 4).map(lambda i: tf.fill([i], i))
+    batches = list(rows.apply(tf.data.experimental.dense_to_sparse_batch(2, [size])))
+    assert batches[0].indices.numpy().tolist() == [[0, 0], [1, 0], [1, 1]]
+    assert batches[0].values.numpy().tolist() == [1, 2, 2]
+    assert batches[0].dense_shape.numpy().tolist() == [2, size or 2]
+    assert batches[1].dense_shape.numpy().tolist() == [1, 3]
+
+
+def test_batches_pad_sparse_elements_of_different_shapes():
+    def sparse(i):
+        return tf.sparse.from_dense(tf.range(i + 1))
+
+    (batch,) = Dataset.range(1, 3).map(sparse).batch(2)
+    assert batch.dense_shape.numpy().tolist() == [2, 3]
+    assert batch.indices.numpy().tolist() == [[0, 1], [1, 1], [1, 2]]
+    assert batch.values.numpy().tolist() == [1, 1, 2]
+
+
+def test_a_snapshot_is_read_again(tmp_path):
+    path = str(tmp_path / "made" / "here")
+    written = Dataset.range(3).apply(tf.data.experimental.snapshot(path))
+    assert [x.numpy() for x in written] == [0, 1, 2]
+    read = Dataset.range(3).map(lambda x: x * 0 + 7).snapshot(path)
+    assert [x.numpy() for x in read] == [0, 1, 2]
+
+
+def test_a_table_is_filled_from_a_dataset():
+    pairs = Dataset.zip((Dataset.range(2), Dataset.from_tensor_slices(["a", "b"])))
+    initializer = tf.data.experimental.DatasetInitializer(pairs)
+    table = tf.lookup.StaticHashTable(initializer, default_value="")
+    found = table.lookup(tf.constant([1, 5], tf.int64))
+    assert found.numpy().tolist() == [b"b", b""]
+    with pytest.raises(ValueError, match="pair"):
+        tf.data.experimental.DatasetInitializer(Dataset.range(2))
 
 
 def test_version_1_makes_iterators_of_datasets():
@@ -355,8 +386,8 @@ def test_datasets_that_others_are_made_of_have_tensors_as_elements():
 
 
 def test_missing_operations_name_what_to_use():
-    with pytest.raises(AttributeError, match=r"has no.*snapshot.*Use `cache\("):
-        getattr(tf.data.Dataset.range(1), "snapshot")  # noqa: B009
+    with pytest.raises(AttributeError, match=r"has no.*fingerprint.*from_generator"):
+        getattr(tf.data.Dataset.range(1), "fingerprint")  # noqa: B009
 
 
 @pytest.mark.parametrize("initial", [None, [0.9, 0.1]], ids=["estimated", "known"])
@@ -406,3 +437,23 @@ def test_csv_files_are_decompressed(tmp_path):
             )
     with pytest.raises(ValueError, match="Decompress the files"):
         list(tf.data.experimental.CsvDataset(path, [tf.int32], "BZIP2"))
+
+
+def test_datasets_have_the_options_of_tensorflow():
+    dataset = Dataset.range(2)
+    assert dataset.options() == tf.data.Options()
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 3
+    found = dataset.with_options(options).map(lambda x: x).options()
+    assert found.threading.private_threadpool_size == 3
+
+
+@pytest.mark.parametrize("line", ['"a"b",c', '"a,c'], ids=["inside", "open"])
+def test_wrong_quotes_in_a_csv_file_are_an_error(tmp_path, line):
+    path = tmp_path / "table.csv"
+    path.write_text(f"a,b\n{line}\n")
+    dataset = tf.data.experimental.CsvDataset(str(path), [tf.string, tf.string])
+    iterator = iter(dataset)
+    assert [x.numpy() for x in next(iterator)] == [b"a", b"b"]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"line 2.*table\.csv"):
+        next(iterator)

@@ -139,3 +139,45 @@ def test_values_are_read_once_or_as_equal_ragged_features():
         ValueError, match=r"Received: Fixed.* and Ragged.* for 'v'. Par"
     ):
         tf.io.parse_example([_example(1)], features)
+
+
+def _features(**features):
+    lists = {
+        int: lambda v: tf.train.Feature(int64_list=tf.train.Int64List(value=v)),
+        float: lambda v: tf.train.Feature(float_list=tf.train.FloatList(value=v)),
+        bytes: lambda v: tf.train.Feature(bytes_list=tf.train.BytesList(value=v)),
+    }
+    made = {name: lists[type(v[0])](v) for name, v in features.items()}
+    example = tf.train.Example(features=tf.train.Features(feature=made))
+    return example.SerializeToString()
+
+
+def test_sequences_of_text_are_padded_with_text():
+    feature = tf.io.FixedLenSequenceFeature(
+        [], tf.string, allow_missing=True, default_value="none"
+    )
+    records = [_features(s=[b"a", b"b"]), _features(s=[b"c"])]
+    parsed = tf.io.parse_example(records, {"s": feature})
+    assert parsed["s"].numpy().tolist() == [[b"a", b"b"], [b"c", b"none"]]
+
+
+def test_a_default_value_takes_the_shape_of_the_feature():
+    feature = tf.io.FixedLenFeature([1, 2], tf.int64, default_value=[3, 4])
+    parsed = tf.io.parse_example([_features(other=[1])], {"x": feature})
+    assert parsed["x"].numpy().tolist() == [[[3, 4]]]
+
+
+def test_a_sparse_feature_takes_its_indices_from_another_one():
+    records = [_features(i=[5, 2], v=[1.0, 2.0]), _features(other=[1])]
+    features = {"x": tf.io.SparseFeature("i", "v", tf.float32, 6)}
+    found = tf.io.parse_example(records, features)["x"]
+    assert found.indices.numpy().tolist() == [[0, 2], [0, 5]]
+    assert found.values.numpy().tolist() == [2.0, 1.0]
+    assert found.dense_shape.numpy().tolist() == [2, 6]
+
+
+def test_a_sparse_feature_has_a_list_of_indices_for_each_dimension():
+    record = _features(i=[1, 0], j=[2, 1], v=[7, 8])
+    features = {"x": tf.io.SparseFeature(["i", "j"], "v", tf.int64, [2, 3])}
+    found = tf.io.parse_single_example(record, features)["x"]
+    assert tf.sparse.to_dense(found).numpy().tolist() == [[0, 8, 0], [0, 0, 7]]

@@ -161,7 +161,6 @@ def test_dtypes_are_those_of_numpy():
         ("image.sobel_edges", "jax.image"),
         ("sparse.softmax", "jax.experimental.sparse"),
         ("ragged.cross", "few_lengths.*sequence_mask"),
-        ("data.experimental.dense_to_sparse_batch", "padded_batch"),
         ("math.sobol_sample", "scipy"),
         ("nn.ctc_loss", "optax.ctc_loss"),
         ("raw_ops.Add", "jax.lax"),

@@ -14,6 +14,8 @@ class Comparisons(tf.test.TestCase):
         with self.cached_session() as session:
             self.assertAllEqual(session.run(tf.constant([1, 2])), [1, 2])
         self.assertAllEqual(tf.constant(["a"]), [b"a"])
+        self.assertAllEqual(["a", "ü"], tf.constant(["a", "ü"]))
+        self.assertAllEqual(tf.constant("a"), "a")
         self.assertAllEqual(tf.ragged.constant([[1], [2, 3]]), [[1], [2, 3]])
         self.assertAllClose({"a": [1.0, (2.0,)]}, {"a": [tf.constant(1.0), (2.0,)]})
         self.assertAllClose(tf.cast([1.5], tf.bfloat16), [1.5])

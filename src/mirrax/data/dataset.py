@@ -38,7 +38,7 @@ from mirrax.data.nodes.sources import (
 from mirrax.data.operations import plan_of
 from mirrax.data.plan.node import INFINITE, UNKNOWN, Node, replace_inputs, rewrite
 from mirrax.data.plan.seeds import random_seed
-from mirrax.errors import NotFoundError
+from mirrax.errors import InvalidArgumentError, NotFoundError
 from mirrax.trees import NotTraceableLeaf, Tree
 from mirrax.values.tensor_spec import TensorSpec
 
@@ -221,7 +221,13 @@ class Dataset(GroupingOperations["Dataset"], NotTraceableLeaf):
     @staticmethod
     def range(*args: int) -> Dataset:
         """Returns the integers that Python's `range` gives."""
-        numbers = range(*(int(arg) for arg in args))
+        given = [int(arg) for arg in args]
+        if len(given) == 3 and not given[2]:
+            raise InvalidArgumentError(
+                f"The step of a range must not be 0. Received: {given}. Use 1, or -1 "
+                "to count down."
+            )
+        numbers = range(*given)
         return Dataset(Range(numbers.start, numbers.step, len(numbers)))
 
     @staticmethod

@@ -31,7 +31,7 @@ def boolean_mask(data: Any, mask: Any, name: Any = None) -> RaggedTensor:
 def range(starts: Any, limits: Any = None, deltas: Any = 1, **_: Any) -> RaggedTensor:
     """Returns a row of numbers for each start and limit."""
     first, last = (0, starts) if limits is None else (starts, limits)
-    rows = np.broadcast_arrays(*map(np.asarray, (first, last, deltas)))
+    rows = np.broadcast_arrays(*map(np.atleast_1d, (first, last, deltas)))
     return stack([np.arange(*row) for row in zip(*rows, strict=True)])
 
 

@@ -1,5 +1,8 @@
 """Putting elements together."""
 
+import dataclasses
+
+import jax
 import numpy as np
 import pytest
 from hypothesis import given
@@ -110,3 +113,39 @@ def test_padded_batch_loses_nothing(lengths, size):
     assert [[x for x in row if x] for row in rows] == [
         [n + 1] * (n + 1) for n in lengths
     ]
+
+
+def test_text_to_pad_with_is_bytes_as_all_text_is():
+    rows = [np.array([b"a"], object), np.array([b"b", b"c"], object)]
+    spec = TensorSpec([None], object)
+    dataset = Dataset.from_generator(lambda: rows, spec)
+    (batch,) = dataset.padded_batch(2, padding_values="none")
+    assert batch.tolist() == [[b"a", b"none"], [b"b", b"c"]]
+
+
+@jax.tree_util.register_pytree_node_class
+@dataclasses.dataclass
+class _Padded:
+    values: object
+
+    is_padded_in_batches = True
+
+    def tree_flatten(self):
+        return (self.values,), None
+
+    @classmethod
+    def tree_unflatten(cls, _, leaves):
+        return cls(*leaves)
+
+
+def test_objects_that_say_so_are_padded_in_batches():
+    made = Dataset.range(2).map(lambda i: (_Padded(np.ones(int(i) + 1)), i))
+    ((padded, numbers),) = made.batch(2)
+    assert padded.values.tolist() == [[1, 0], [1, 1]]
+    assert numbers.tolist() == [0, 1]
+
+
+def test_other_parts_of_such_elements_must_have_one_shape():
+    made = Dataset.range(2).map(lambda i: (_Padded(i), np.ones(int(i))))
+    with pytest.raises(InvalidArgumentError, match="must have the same shape"):
+        list(made.batch(2))

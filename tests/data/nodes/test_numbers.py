@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from mirrax.data import Dataset
+from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
 from tests.data.plans import resumed, values
 
@@ -46,3 +47,8 @@ def test_range_gives_what_pythons_range_gives():
 def test_range_is_of_64_bit_integers():
     assert Dataset.range(3).element_spec == TensorSpec((), np.int64)
     assert next(iter(Dataset.range(3))).dtype == np.int64
+
+
+def test_a_range_needs_a_step():
+    with pytest.raises(InvalidArgumentError, match=r"must not be 0.*\[0, 5, 0\]"):
+        Dataset.range(0, 5, 0)

@@ -191,3 +191,8 @@ def test_ragged_tensors_are_arguments_of_run():
     (batch,) = batches
     parts = strategy.run(total, args=(batch,))
     assert strategy.reduce("SUM", parts, axis=None) == 25
+
+
+def test_a_range_of_one_number_is_one_row():
+    assert tf.ragged.range(3).to_list() == [[0, 1, 2]]
+    assert tf.ragged.range([2, 3]).to_list() == [[0, 1], [0, 1, 2]]

@@ -170,10 +170,10 @@ def _default_of(name: str, feature: FixedLenFeature) -> Array | None:
     if kind == BYTES:
         given = as_strings(given.ravel().tolist()).reshape(given.shape)
     shape = tuple(feature.shape)
-    if given.size != 1 and given.shape != shape:
+    if given.size not in (1, math.prod(shape)):
         raise ValueError(
-            "A default value must be a single one or have the shape of the feature. "
-            f"Received: the shape {given.shape} for {name!r} with the shape {shape}. "
-            "Reshape the default value."
+            "A default value must be a single one, or one for each value of the "
+            f"feature. Received: the shape {given.shape} for {name!r} with the shape "
+            f"{shape}. Correct the default value."
         )
     return np.broadcast_to(given.ravel(), (math.prod(shape),))

@@ -76,12 +76,35 @@ def take_batch(source: Stream, size: int, drop_remainder: bool) -> Columns | Non
     parts = take_up_to(source, size)
     if not parts or (drop_remainder and sum(map(cols.num_rows, parts)) < size):
         return None
-    return [_as_one_row(column) for column in cols.concatenate(parts)]
+    columns = cols.concatenate(parts)
+    if all(isinstance(column, np.ndarray) for column in columns):
+        return [column[None] for column in columns]
+    return list(map(_as_one_row, columns, _are_padded(source.structure)))
 
 
-def _as_one_row(column: cols.Column) -> cols.Column:
+def _are_padded(structure: Any) -> list[bool]:
+    """Returns for each leaf whether it is part of an object that is padded.
+
+    Such a class has a true attribute `is_padded_in_batches`, as sparse tensors do.
+    """
+    element = jax.tree.unflatten(structure, [0] * structure.num_leaves)
+    flags = jax.tree.map(
+        lambda part: jax.tree.map(lambda _: _is_padded(part), part),
+        element,
+        is_leaf=_is_padded,
+    )
+    return jax.tree.leaves(flags)
+
+
+def _is_padded(part: Any) -> bool:
+    return getattr(type(part), "is_padded_in_batches", False)
+
+
+def _as_one_row(column: cols.Column, is_padded: bool) -> cols.Column:
     if isinstance(column, np.ndarray):
         return column[None]
+    if is_padded:
+        return _padded(column, None, None, None, int)[None]
     raise InvalidArgumentError(
         "The elements of a batch must have the same shape and dtype. Received: "
         f"{_kinds(column)}. Use `padded_batch`, or make them equal."
@@ -211,8 +234,11 @@ def _padded(
             f"{largest} for {target}."
         )
     dtype = arrays[0].dtype
-    filler: Any = b"" if dtype.kind == "O" else 0
-    batch = np.full((len(arrays), *target), filler if value is None else value, dtype)
+    if value is None:
+        value = b"" if dtype.kind == "O" else 0
+    elif isinstance(value, str):
+        value = value.encode()
+    batch = np.full((len(arrays), *target), value, dtype)
     for index, array in enumerate(arrays):
         place: Any = (index, *(slice(size) for size in array.shape))
         batch[place] = array

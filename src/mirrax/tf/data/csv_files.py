@@ -18,7 +18,7 @@ import numpy as np
 from mirrax import TensorSpec
 from mirrax.tf.data.datasets import Dataset
 from mirrax.tf.dtypes import string
-from mirrax.tf.errors import NotFoundError
+from mirrax.tf.errors import InvalidArgumentError, NotFoundError
 from mirrax.tf.io.decoding import csv_column
 from mirrax.tf.io.files import path_of
 
@@ -50,16 +50,14 @@ def CsvDataset(  # noqa: N802 - TensorFlow's name
         exclude_cols: The indices of the columns to leave out.
     """
     paths = [path_of(name) for name in np.asarray(filenames, object).reshape(-1)]
+    quotes: dict[str, Any] = {} if use_quote_delim else {"quoting": csv.QUOTE_NONE}
 
     def lines() -> Iterator[Any]:
         for path in paths:
             with _open(path, compression_type) as file:
                 # A quoted field may contain newlines.
-                for index, fields in enumerate(
-                    csv.reader(file, delimiter=field_delim)
-                    if use_quote_delim
-                    else csv.reader(file, delimiter=field_delim, quoting=csv.QUOTE_NONE)
-                ):
+                reader = csv.reader(file, delimiter=field_delim, strict=True, **quotes)
+                for index, fields in enumerate(_rows_of(reader, path)):
                     # In files of one column, an empty line is an empty field.
                     is_row = bool(fields) or len(record_defaults) == 1
                     if is_row and not (header and index == 0):
@@ -73,6 +71,17 @@ def CsvDataset(  # noqa: N802 - TensorFlow's name
 
     signature = tuple(TensorSpec([], _dtype(default)) for default in record_defaults)
     return Dataset.from_generator(lines, output_signature=signature)
+
+
+def _rows_of(reader: Any, path: str) -> Iterator[Sequence[str]]:
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise InvalidArgumentError(
+            "The quotes of a CSV file must be closed, and doubled inside of others. "
+            f"Received: line {reader.line_num} of {path!r}: {error}. Correct the line, "
+            "or use `use_quote_delim=False`."
+        ) from error
 
 
 def _dtype(default: Any) -> np.dtype[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import reprlib
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -14,9 +15,13 @@ import numpy as np
 import mirrax
 from mirrax.errors import InvalidArgumentError, NotFoundError
 from mirrax.tf.data.input_iterator import InputIterator
+from mirrax.tf.data.options import Options
+from mirrax.tf.io.files import path_of
 from mirrax.tf.missing_names import replacement_of
 from mirrax.tf.tensors.host_tensors import flat_array, host
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor, element, is_ragged_tensor
+from mirrax.tf.tensors.sparse_tensors import SparseTensor
+from mirrax.tf.tensors.tensor_shape import TensorShape
 
 _RANDOM_NUMBERS = 2**32
 _TINY = 1e-30
@@ -40,6 +45,10 @@ class _Tensors:
 
     def _with_plan(self: Any, plan: Any) -> Dataset:
         return Dataset(plan, self.options())
+
+    def options(self) -> Any:
+        """Returns the options in force."""
+        return Options().after(super().options())  # type: ignore[misc]
 
     def map(
         self,
@@ -69,6 +78,24 @@ class _Tensors:
         return self.map(with_lengths).padded_batch(
             batch_size, drop_remainder=drop_remainder
         )
+
+    def sparse_batch(
+        self: Any, batch_size: int, row_shape: Any, name: Any = None
+    ) -> Any:
+        """Batches elements of different shapes: they become sparse tensors."""
+        shape = TensorShape(row_shape)
+
+        def sparse(value: Any) -> SparseTensor:
+            return SparseTensor.of_dense(value, np.ones(value.shape, bool))
+
+        padded = SparseTensor.of_dense(shape, shape)
+        return self.map(sparse).padded_batch(batch_size, padded)
+
+    def snapshot(self: Any, path: Any, *_: Any, **__: Any) -> Any:
+        """Keeps the elements of the first iteration in a directory."""
+        folder = path_of(path)
+        os.makedirs(folder, exist_ok=True)
+        return self.cache(os.path.join(folder, "elements"))
 
     def rejection_resample(
         self: Any,

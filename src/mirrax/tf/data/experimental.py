@@ -19,9 +19,11 @@ from mirrax.tf.data.csv_files import CsvDataset as CsvDataset
 from mirrax.tf.data.csv_files import make_csv_dataset as make_csv_dataset
 from mirrax.tf.data.datasets import Dataset, TFRecordDataset
 from mirrax.tf.data.options import Accepted
+from mirrax.tf.data.sql_files import SqlDataset as SqlDataset
 from mirrax.tf.dtypes import string
 from mirrax.tf.io.files import path_of
 from mirrax.tf.io.records import parse_example
+from mirrax.tf.lookup.initializers import KeyValueTensorInitializer
 from mirrax.tf.missing_names import names_of
 
 Transformation = Callable[[Any], Any]
@@ -133,6 +135,19 @@ class TFRecordWriter:
                 writer.write(record)
 
 
+class DatasetInitializer(KeyValueTensorInitializer):
+    """The keys and values of a table: the elements of a dataset, which are pairs."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        pairs = list(dataset.as_numpy_iterator())
+        if any(not isinstance(pair, tuple) or len(pair) != 2 for pair in pairs):
+            raise ValueError(
+                "The elements of a dataset for a table must be pairs, of a key and a "
+                f"value. Received: {pairs[0]!r}. Map them to such pairs."
+            )
+        super().__init__(*zip(*pairs, strict=True))
+
+
 class ExternalStatePolicy(enum.Enum):
     """What to do about functions with a state; Mirrax always saves positions."""
 
@@ -203,11 +218,13 @@ def _method(name: str) -> Callable[..., Transformation]:
 
 assert_cardinality = _method("assert_cardinality")
 bucket_by_sequence_length = _method("bucket_by_sequence_length")
+dense_to_sparse_batch = _method("sparse_batch")
 enumerate_dataset = _method("enumerate")
 group_by_window = _method("group_by_window")
 ignore_errors = _method("ignore_errors")
 rejection_resample = _method("rejection_resample")
 scan = _method("scan")
+snapshot = _method("snapshot")
 take_while = _method("take_while")
 unbatch = _method("unbatch")
 unique = _method("unique")
@@ -272,5 +289,6 @@ AutotuneOptions = OptimizationOptions = ThreadingOptions = Accepted
 choose_from_datasets = Dataset.choose_from_datasets
 sample_from_datasets = Dataset.sample_from_datasets
 Counter = Dataset.counter
+RandomDataset = Dataset.random
 
 __getattr__ = names_of("tf.data.experimental")

@@ -11,6 +11,7 @@ from mirrax.tf.io.files import write_file as write_file
 from mirrax.tf.io.images import *  # noqa: F403
 from mirrax.tf.io.records import FixedLenSequenceFeature as FixedLenSequenceFeature
 from mirrax.tf.io.records import RaggedFeature as RaggedFeature
+from mirrax.tf.io.records import SparseFeature as SparseFeature
 from mirrax.tf.io.records import TFRecordOptions as TFRecordOptions
 from mirrax.tf.io.records import TFRecordWriter as TFRecordWriter
 from mirrax.tf.io.records import parse_example as parse_example

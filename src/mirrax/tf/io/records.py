@@ -82,6 +82,48 @@ class FixedLenSequenceFeature:
     default_value: Any = None
 
 
+@dataclasses.dataclass(frozen=True)
+class SparseFeature:
+    """A sparse tensor of two features of the examples: its indices and its values.
+
+    Args:
+        index_key: The name of the indices; a list of names, one for each dimension.
+        value_key: The name of the values.
+        dtype: The dtype of the values.
+        size: The size of the tensor; a list, if there are several dimensions.
+        already_sorted: Ignored.
+    """
+
+    index_key: Any
+    value_key: str
+    dtype: Any
+    size: Any
+    already_sorted: bool = False
+
+    def sources(self) -> dict[str, Any]:
+        """Returns what to read, by the names in the examples."""
+        indices = dict.fromkeys(_as_list(self.index_key), _INDICES)
+        return indices | {self.value_key: mirrax.data.VarLenFeature(self.dtype)}
+
+    def tensor(self, parsed: Any) -> SparseTensor:
+        """Returns the sparse tensor of what was read."""
+        rows = parsed[self.value_key]
+        numbers = np.repeat(np.arange(len(rows)), list(map(len, rows)))
+        columns = [np.concatenate(parsed[key]) for key in _as_list(self.index_key)]
+        indices = np.stack([numbers, *columns], axis=1)
+        values = np.concatenate(rows)
+        sparse = SparseTensor(indices, values, [len(rows), *_as_list(self.size)])
+        # Sorts the values.
+        return SparseTensor.of_dense(*jax.tree.leaves(sparse))
+
+
+_INDICES = mirrax.data.VarLenFeature(np.int64)
+
+
+def _as_list(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
 def parse_single_example(
     serialized: Any, features: Any, example_names: Any = None, name: Any = None
 ) -> Any:
@@ -97,7 +139,9 @@ def parse_example(
     texts = string_tensor(serialized).tolist()
     parsed = mirrax.data.parse_example(texts, _by_key(features))
     return {
-        name: _tensor_of(parsed[_key_of(name, feature)], feature)
+        name: feature.tensor(parsed)
+        if isinstance(feature, SparseFeature)
+        else _tensor_of(parsed[_key_of(name, feature)], feature)
         for name, feature in features.items()
     }
 
@@ -106,15 +150,21 @@ def _by_key(features: Any) -> dict[str, Any]:
     """Returns what to read, by the names in the examples."""
     wanted: dict[str, Any] = {}
     for name, feature in features.items():
-        plain = _plain(feature)
-        known = wanted.setdefault(_key_of(name, feature), plain)
-        if known is not plain and known != plain:
-            raise ValueError(
-                "Features that read the same values must be equal `RaggedFeature`s. "
-                f"Received: {known} and {feature} for {_key_of(name, feature)!r}. "
-                "Parse one of them, and convert what it gives."
-            )
+        for key, plain in _sources(name, feature).items():
+            known = wanted.setdefault(key, plain)
+            if known is not plain and known != plain:
+                raise ValueError(
+                    "Features that read the same values must be equal. Received: "
+                    f"{known} and {feature} for {key!r}. Parse one of them, and "
+                    "convert what it gives."
+                )
     return wanted
+
+
+def _sources(name: str, feature: Any) -> dict[str, Any]:
+    if isinstance(feature, SparseFeature):
+        return feature.sources()
+    return {_key_of(name, feature): _plain(feature)}
 
 
 def _key_of(name: str, feature: Any) -> str:
@@ -166,6 +216,8 @@ def _padded(rows: list[Any], none: Any, filler: Any) -> tuple[Any, Any]:
     first = rows[0] if rows else none
     if filler is None:
         filler = b"" if first.dtype == string else 0
+    elif isinstance(filler, str):
+        filler = filler.encode()
     batch = np.full((*shape, *first.shape[1:]), filler, first.dtype)
     mask = np.zeros(shape, bool)
     for index, row in enumerate(rows):

@@ -31,6 +31,8 @@ class SparseTensor:
     [[0, 3], [4, 0]]
     """
 
+    is_padded_in_batches = True
+
     def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
         places = np.asarray(indices, np.int64)
         given = values if hasattr(values, "dtype") else flat_array(values)

@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from mirrax.tf.tensors.host_tensors import flat_array
 from mirrax.tf.tensors.indexed_slices import IndexedSlices
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.sparse_tensors import SparseTensor
@@ -57,7 +58,7 @@ def assert_equal(a: Any, b: Any, message: str = "") -> None:
     if isinstance(a, RaggedTensor) or isinstance(b, RaggedTensor):
         assert as_list(a) == as_list(b), f"{as_list(a)} != {as_list(b)} {message}"
         return
-    first, second = as_array(a), as_array(b)
+    first, second = _encoded(as_array(a)), _encoded(as_array(b))
     _assert_same_shape(first, second, message)
     np.testing.assert_array_equal(first, second, err_msg=message)
 
@@ -97,6 +98,11 @@ def tolerances_of(dtype: Any) -> str:
     if dtype == jnp.bfloat16:
         return "bfloat16"
     return "float" if dtype in (np.float32, np.complex64) else ""
+
+
+def _encoded(array: np.ndarray) -> np.ndarray:
+    """Returns text as bytes, which tensors of strings hold."""
+    return flat_array(array) if array.dtype.kind == "U" else array
 
 
 def _computable(array: np.ndarray) -> np.ndarray:

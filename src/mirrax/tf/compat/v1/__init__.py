@@ -5,6 +5,7 @@ from mirrax.tf.compat.v1 import app as app
 from mirrax.tf.compat.v1 import data as data
 from mirrax.tf.compat.v1 import distribute as distribute
 from mirrax.tf.compat.v1 import initializers as initializers
+from mirrax.tf.compat.v1 import io as io
 from mirrax.tf.compat.v1 import logging as logging
 from mirrax.tf.compat.v1 import losses as losses
 from mirrax.tf.compat.v1 import nn as nn
@@ -27,6 +28,7 @@ from mirrax.tf.variables.variable import (
 from mirrax.tf.variables.variable import get_variable as get_variable
 from mirrax.tf.version import VERSION
 
+python_io = io
 Session = unavailable("tf.compat.v1.Session")
 __version__ = VERSION
 
