@@ -177,6 +177,28 @@ def retraced(
     return jax.make_jaxpr(evaluated, axis_env=list(axis_env))(*stand_ins(closed.jaxpr))
 
 
+def inlined(
+    closed: ClosedJaxpr,
+    axis_env: Sequence[tuple[str, int]],
+    is_opened: Callable[[JaxprEqn], bool] = lambda _: False,
+) -> ClosedJaxpr:
+    """Returns a program with its calls inlined: those of jit, remat and similar.
+
+    Without the remats of a derivative, where XLA computes values again instead of
+    storing them.
+
+    Args:
+        is_opened: Whether to inline such a remat, too.
+    """
+
+    def inline(equation: JaxprEqn, given: list[Any]) -> list[Any] | None:
+        called = called_jaxpr(equation)
+        is_kept = equation.params.get("differentiated") and not is_opened(equation)
+        return None if called is None or is_kept else evaluate(called, given, inline)
+
+    return retraced(closed, inline, axis_env)
+
+
 def rebuilt(
     like: Jaxpr,
     constants: Sequence[Var],

@@ -126,6 +126,15 @@ def pad(value: jax.Array, axis: int, size: int) -> jax.Array:
     return jnp.pad(value, widths)
 
 
+def fitted(value: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """Returns `value` cut or padded to a shape."""
+    if value.shape == shape:
+        return value
+    start = (0,) * len(shape)
+    cut = lax.slice(value, start, tuple(map(min, value.shape, shape)))
+    return lax.dynamic_update_slice(jnp.zeros(shape, value.dtype), cut, start)
+
+
 def first(value: jax.Array) -> jax.Array:
     """Returns the first replica's value."""
     if is_prng_key(value):

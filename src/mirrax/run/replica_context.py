@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import jax
@@ -34,6 +34,8 @@ class ReplicaCall:
 
     Args:
         args: Positional arguments; distributed values among them are divided.
+        traced_rows: The number of rows of each replica, if it is traced for different
+            numbers.
     """
 
     strategy: Any
@@ -41,13 +43,14 @@ class ReplicaCall:
     fn: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    traced_rows: Sequence[int] = ()
 
     @property
     def topology(self) -> Topology:
         return self.collective.topology
 
     @property
-    def uneven_rows(self) -> list[int]:
+    def uneven_rows(self) -> Sequence[int]:
         """The number of rows of each replica, if the arguments show that it differs."""
         for leaf in trees.leaves((self.args, self.kwargs)):
             if isinstance(leaf, PerReplica) and isinstance(leaf.layout, Parts):
@@ -59,7 +62,7 @@ class ReplicaCall:
                 rows = [shape[0] for shape in shapes if shape]
                 if len(set(rows)) > 1:
                     return rows
-        return []
+        return self.traced_rows
 
 
 class Communicator(Protocol):

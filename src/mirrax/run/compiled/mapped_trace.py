@@ -14,25 +14,29 @@ from typing_extensions import override
 
 from mirrax import trees
 from mirrax._jax.jaxprs import ClosedJaxpr, is_reference, kind_of
-from mirrax.collectives import worker_exchange
+from mirrax.collectives import spmd, worker_exchange
 from mirrax.collectives.reduce import Collective
 from mirrax.collectives.shard_layout import ShardLayout
+from mirrax.collectives.worker_exchange import shape_dtype_of
 from mirrax.context import stack
+from mirrax.context.guards import NotTraceable
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.lazy_modules import LazyModule
 from mirrax.run.compiled.arguments import CallArguments, same_object, traced_argument
 from mirrax.run.compiled.placement import PLAIN, Placement, placement_of_variable
-from mirrax.run.compiled.results import split_results_of_replica
+from mirrax.run.compiled.results import Results, split_results_of_replica
 from mirrax.run.compiled.spmd_communicator import call_in_replica
 from mirrax.run.compiled.tracing import Traced, trace
 from mirrax.run.replica_context import ReplicaCall
 from mirrax.run.sharded.evaluation import evaluate_in_parts
+from mirrax.run.uneven.gathered_sizes import Gather, traced_with_sizes
+from mirrax.run.uneven.merge import merged
 from mirrax.run.varying import find_varying, refuse_varying_writes
 from mirrax.trees import Tree
-from mirrax.values.layouts import Joined
+from mirrax.values.layouts import Joined, ShapeDtype
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
-from mirrax.values.regroup import leave_to_python
+from mirrax.values.regroup import leave_to_python, merge
 from mirrax.variables.mirrored_variable import MirroredVariable
 from mirrax.variables.sharded_variable import from_stored, to_stored
 from mirrax.variables.variable import Variable
@@ -106,26 +110,20 @@ class MappedTrace(Traced):
 def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
     """Returns what a replica does with such arguments."""
     topology, placements = call.topology, given.placements
-
-    def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
-        args, kwargs = trees.map_leaves(same_object, given.filled(values))
-        return split_results_of_replica(call_in_replica(call, args, kwargs))
-
-    pairs = zip(placements, given.stand_ins, strict=True)
-    traced = trace(
-        body,
-        [placement.of_replica(stand_in) for placement, stand_in in pairs],
-        inside_replica=True,
-        axis_env=[(AXIS, topology.num_replicas)],
-    )
+    traced, shapes = _trace_all(call, given)
     if any(map(is_reference, traced.jaxpr.constvars)):
         raise TypeError(
             "Replicas cannot share a `jax.Ref`. Received: one that was created outside "
             "of the function. Create it inside, or use a `mirrax.Variable`."
         )
-    traced = worker_agreement.with_per_replica_constants(traced, topology)
-    varying = find_varying_outputs(traced, [p.is_split for p in placements])
-    refuse_varying_writes(traced.writes, varying)
+    try:
+        varying = find_varying_outputs(traced, [p.is_split for p in placements])
+        refuse_varying_writes(traced.writes, varying)
+    except ValueError:
+        if shapes:
+            # The eager engine compares the values.
+            raise NotTraceable from None
+        raise
     inputs = zip(placements, traced.jaxpr.invars, strict=False)
     sharded = {kind_of(var): p.layout for p, var in inputs if p.layout is not None}
     kinds = [kind_of(atom) for atom in traced.jaxpr.outvars]
@@ -134,6 +132,11 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
         _placement_of_result(kind, varies, topology, sharded)
         for kind, varies in zip(kinds[count:], varying[count:], strict=True)
     ]
+    if shapes:
+        results = [
+            dataclasses.replace(result, shapes=each) if len(set(each)) > 1 else result
+            for result, each in zip(results, shapes[count:], strict=True)
+        ]
     return MappedTrace(
         traced.closed,
         traced.reads,
@@ -144,6 +147,74 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
         placements,
         [_is_divided(*pair, call.collective) for pair in zip(traced.writes, kinds)],
     )
+
+
+def _trace_all(
+    call: ReplicaCall, given: CallArguments
+) -> tuple[Traced, list[tuple[ShapeDtype, ...]]]:
+    """Returns a trace for all replicas, and the shapes of its outputs on each.
+
+    Without shapes if these are equal, as parts and results usually are.
+    """
+    pairs = zip(given.placements, given.stand_ins, strict=True)
+    stand_ins = [placement.of_replica(stand_in) for placement, stand_in in pairs]
+    uneven = [p.shapes for p in given.placements if p.shapes is not None]
+    if not uneven:
+        traced = _trace_one(call, given, stand_ins)
+        return worker_agreement.with_per_replica_constants(traced, call.topology), []
+    rows = [[shape[0] for shape, _ in shapes if shape] for shapes in uneven]
+    call = dataclasses.replace(
+        call, traced_rows=next((row for row in rows if len(set(row)) > 1), ())
+    )
+    kinds = list(zip(*uneven, strict=True))
+    numbers = [list(dict.fromkeys(kinds)).index(kind) for kind in kinds]
+
+    def trace_kind(number: int, gather: Gather) -> Traced:
+        own = iter(kinds[numbers.index(number)])
+        of_kind = [
+            stand_in if p.shapes is None else jax.ShapeDtypeStruct(*next(own))
+            for p, stand_in in zip(given.placements, stand_ins, strict=True)
+        ]
+        return _trace_one(call, given, of_kind, gather)
+
+    traces = traced_with_sizes(trace_kind, numbers)
+    if any(_interface_of(traced) != _interface_of(traces[0]) for traced in traces):
+        raise NotTraceable
+    traces = [
+        worker_agreement.with_per_replica_constants(traced, call.topology)
+        for traced in traces
+    ]
+    closed = merged([traced.closed for traced in traces], numbers)
+    own = [traces[numbers[number]] for number in call.topology.local_replicas]
+    rest = [merge(leaves) for leaves in zip(*(t.result.rest for t in own), strict=True)]
+    result = dataclasses.replace(traces[0].result, rest=rest)
+    columns = zip(*(t.closed.out_avals for t in traces), strict=True)
+    shapes = [
+        tuple(shape_dtype_of(column[number]) for number in numbers)
+        for column in columns
+    ]
+    return dataclasses.replace(traces[0], closed=closed, result=result), shapes
+
+
+def _trace_one(
+    call: ReplicaCall,
+    given: CallArguments,
+    stand_ins: Sequence[Any],
+    gather: Gather = spmd.all_gather,
+) -> Traced:
+    def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
+        args, kwargs = trees.map_leaves(same_object, given.filled(values))
+        return split_results_of_replica(call_in_replica(call, args, kwargs, gather))
+
+    axis_env = [(AXIS, call.topology.num_replicas)]
+    return trace(body, stand_ins, inside_replica=True, axis_env=axis_env)
+
+
+def _interface_of(traced: Traced) -> Any:
+    """Returns what must be equal on all replicas: variables and result structure."""
+    variables = (*traced.reads, None, *traced.writes)
+    results: Results = traced.result
+    return results.structure, results.placements, [id(each) for each in variables]
 
 
 def _placement_of_result(

@@ -19,10 +19,8 @@ from mirrax._jax.jaxprs import (
     ClosedJaxpr,
     JaxprEqn,
     Var,
-    called_jaxpr,
-    evaluate,
+    inlined,
     kind_of,
-    retraced,
 )
 from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.collectives.spmd import promise_p
@@ -90,7 +88,7 @@ class Plan:
         is_part: Sequence[bool],
         num_replicas: int,
     ) -> None:
-        self.closed = retraced(closed, _inlined, [(AXIS, num_replicas)])
+        self.closed = inlined(closed, [(AXIS, num_replicas)])
         self.is_part = list(is_part)
         self._num_replicas = num_replicas
         jaxpr = self._jaxpr = self.closed.jaxpr
@@ -358,12 +356,3 @@ def _is_full_reduction(equation: JaxprEqn) -> bool:
     is_fitting = jnp.issubdtype(dtype, jnp.bool_) == (name in _LOGICAL)
     is_real = not jnp.issubdtype(dtype, jnp.complexfloating)
     return is_fitting and is_real and len(equation.params["axes"]) == len(shape) > 0
-
-
-def _inlined(equation: JaxprEqn, given: list[Any]) -> list[Any] | None:
-    """Computes what an inner `jit` calls, such as that of `jnp.where`."""
-    if equation.params.get("differentiated"):
-        # A remat in a derivative: XLA computes values again instead of storing them.
-        return None
-    called = called_jaxpr(equation)
-    return None if called is None else evaluate(called, given, _inlined)
