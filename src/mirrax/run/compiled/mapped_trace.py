@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -27,7 +27,7 @@ from mirrax.run.compiled.placement import PLAIN, Placement, placement_of_variabl
 from mirrax.run.compiled.results import Results, split_results_of_replica
 from mirrax.run.compiled.spmd_communicator import call_in_replica
 from mirrax.run.compiled.tracing import Traced, trace
-from mirrax.run.replica_context import ReplicaCall
+from mirrax.run.replica_context import ReplicaCall, differing_rows
 from mirrax.run.sharded.evaluation import evaluate_in_parts
 from mirrax.run.uneven.gathered_sizes import Gather, traced_with_sizes
 from mirrax.run.uneven.merge import merged
@@ -110,7 +110,8 @@ class MappedTrace(Traced):
 def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
     """Returns what a replica does with such arguments."""
     topology, placements = call.topology, given.placements
-    traced, shapes = _trace_all(call, given)
+    is_uneven = any(placement.shapes for placement in placements)
+    traced, shapes = (_trace_each if is_uneven else _trace_once)(call, given)
     if any(map(is_reference, traced.jaxpr.constvars)):
         raise TypeError(
             "Replicas cannot share a `jax.Ref`. Received: one that was created outside "
@@ -120,7 +121,7 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
         varying = find_varying_outputs(traced, [p.is_split for p in placements])
         refuse_varying_writes(traced.writes, varying)
     except ValueError:
-        if shapes:
+        if is_uneven:
             # The eager engine compares the values.
             raise NotTraceable from None
         raise
@@ -129,14 +130,14 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
     kinds = [kind_of(atom) for atom in traced.jaxpr.outvars]
     count = len(traced.writes)
     results = [
-        _placement_of_result(kind, varies, topology, sharded)
-        for kind, varies in zip(kinds[count:], varying[count:], strict=True)
+        Placement("joined", topology, kind[0] == (), shapes=each)
+        if varies or each
+        # Like a sharded argument of the same kind.
+        else Placement("mirrored", layout=sharded.get(kind))
+        for kind, varies, each in zip(
+            kinds[count:], varying[count:], shapes[count:], strict=True
+        )
     ]
-    if shapes:
-        results = [
-            dataclasses.replace(result, shapes=each) if len(set(each)) > 1 else result
-            for result, each in zip(results, shapes[count:], strict=True)
-        ]
     return MappedTrace(
         traced.closed,
         traced.reads,
@@ -149,51 +150,60 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
     )
 
 
-def _trace_all(
-    call: ReplicaCall, given: CallArguments
-) -> tuple[Traced, list[tuple[ShapeDtype, ...]]]:
-    """Returns a trace for all replicas, and the shapes of its outputs on each.
+_Shapes = tuple[ShapeDtype, ...] | None
+"""Shape and dtype of an output on each replica; None if they are equal."""
 
-    Without shapes if these are equal, as parts and results usually are.
-    """
-    pairs = zip(given.placements, given.stand_ins, strict=True)
-    stand_ins = [placement.of_replica(stand_in) for placement, stand_in in pairs]
-    uneven = [p.shapes for p in given.placements if p.shapes is not None]
-    if not uneven:
-        traced = _trace_one(call, given, stand_ins)
-        return worker_agreement.with_per_replica_constants(traced, call.topology), []
-    rows = [[shape[0] for shape, _ in shapes if shape] for shapes in uneven]
-    call = dataclasses.replace(
-        call, traced_rows=next((row for row in rows if len(set(row)) > 1), ())
-    )
+
+def _trace_once(
+    call: ReplicaCall, given: CallArguments
+) -> tuple[Traced, Sequence[_Shapes]]:
+    """Returns a trace for all replicas, and the shapes of its outputs."""
+    traced = _trace_one(call, given, _stand_ins_of_replica(given))
+    traced = worker_agreement.with_per_replica_constants(traced, call.topology)
+    return traced, [None] * len(traced.jaxpr.outvars)
+
+
+def _trace_each(
+    call: ReplicaCall, given: CallArguments
+) -> tuple[Traced, Sequence[_Shapes]]:
+    """Does the same with a trace for each shape of parts, merged to one program."""
+    uneven = [placement.shapes for placement in given.placements if placement.shapes]
+    rows = differing_rows([shape for shape, _ in shapes] for shapes in uneven)
+    call = dataclasses.replace(call, traced_rows=rows)
     kinds = list(zip(*uneven, strict=True))
     numbers = [list(dict.fromkeys(kinds)).index(kind) for kind in kinds]
 
     def trace_kind(number: int, gather: Gather) -> Traced:
         own = iter(kinds[numbers.index(number)])
-        of_kind = [
-            stand_in if p.shapes is None else jax.ShapeDtypeStruct(*next(own))
-            for p, stand_in in zip(given.placements, stand_ins, strict=True)
+        stand_ins = [
+            jax.ShapeDtypeStruct(*next(own)) if placement.shapes else stand_in
+            for placement, stand_in in zip(
+                given.placements, _stand_ins_of_replica(given), strict=True
+            )
         ]
-        return _trace_one(call, given, of_kind, gather)
+        return _trace_one(call, given, stand_ins, gather)
 
-    traces = traced_with_sizes(trace_kind, numbers)
-    if any(_interface_of(traced) != _interface_of(traces[0]) for traced in traces):
-        raise NotTraceable
     traces = [
         worker_agreement.with_per_replica_constants(traced, call.topology)
-        for traced in traces
+        for traced in traced_with_sizes(trace_kind, numbers)
     ]
+    if any(_interface_of(traced) != _interface_of(traces[0]) for traced in traces):
+        raise NotTraceable
     closed = merged([traced.closed for traced in traces], numbers)
     own = [traces[numbers[number]] for number in call.topology.local_replicas]
     rest = [merge(leaves) for leaves in zip(*(t.result.rest for t in own), strict=True)]
     result = dataclasses.replace(traces[0].result, rest=rest)
-    columns = zip(*(t.closed.out_avals for t in traces), strict=True)
-    shapes = [
+    columns = [
         tuple(shape_dtype_of(column[number]) for number in numbers)
-        for column in columns
+        for column in zip(*(traced.closed.out_avals for traced in traces), strict=True)
     ]
+    shapes = [column if len(set(column)) > 1 else None for column in columns]
     return dataclasses.replace(traces[0], closed=closed, result=result), shapes
+
+
+def _stand_ins_of_replica(given: CallArguments) -> list[Any]:
+    pairs = zip(given.placements, given.stand_ins, strict=True)
+    return [placement.of_replica(stand_in) for placement, stand_in in pairs]
 
 
 def _trace_one(
@@ -215,15 +225,6 @@ def _interface_of(traced: Traced) -> Any:
     variables = (*traced.reads, None, *traced.writes)
     results: Results = traced.result
     return results.structure, results.placements, [id(each) for each in variables]
-
-
-def _placement_of_result(
-    kind: Any, varies: bool, topology: Topology, sharded: Mapping[Any, ShardLayout]
-) -> Placement:
-    """Returns the place of a result: that of a sharded argument of the same `kind`."""
-    if varies:
-        return Placement("joined", topology, is_scalar=kind[0] == ())
-    return Placement("mirrored", layout=sharded.get(kind))
 
 
 def _is_divided(variable: Variable, kind: Any, collective: Collective) -> bool:
