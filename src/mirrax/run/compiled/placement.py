@@ -14,7 +14,7 @@ from mirrax.collectives import spmd, worker_exchange
 from mirrax.collectives.reduce import shapes_of
 from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.devices.topology import AXIS, Topology
-from mirrax.values.array_like import as_arrays, is_prng_key
+from mirrax.values.array_like import as_arrays
 from mirrax.values.layouts import (
     Joined,
     Layout,
@@ -106,8 +106,7 @@ def padded_parts(
         shapes: Shape and dtype on each replica of all workers.
     """
     each, dtypes = zip(*shapes, strict=True)
-    has_keys = any(map(is_prng_key, parts))
-    if len(set(map(len, each))) > 1 or len(set(dtypes)) > 1 or has_keys:
+    if len(set(map(len, each))) > 1 or len(set(dtypes)) > 1:
         return None
     largest = tuple(map(max, zip(*each, strict=True)))
     placed = zip(parts, topology.local_devices, strict=True)

@@ -63,8 +63,8 @@ def merged(programs: Sequence[ClosedJaxpr], numbers: Sequence[int]) -> ClosedJax
 class _Step(NamedTuple):
     """Equations of one replica, and what all replicas do together after them.
 
-    That is collectives that do not wait for each other, or one loop or branch with
-    collectives inside. The last step ends with nothing.
+    That is collectives, and loops and branches with collectives inside, which do not
+    wait for each other. The last step ends without.
     """
 
     work: list[JaxprEqn]
@@ -229,24 +229,18 @@ class _Merge:
 
 
 def _steps_of(eqns: Sequence[JaxprEqn]) -> list[_Step]:
+    """Returns the equations in steps, each as early as what they need is known."""
     steps = [_Step([], [])]
+    known_at: dict[Any, int] = {}
     for eqn in eqns:
-        joint = steps[-1].joint
-        made = {var for other in joint for var in other.outvars}
-        is_block = _hides_collective(eqn)
-        if not is_block and not is_collective(eqn):
-            if joint:
-                steps.append(_Step([], []))
-            steps[-1].work.append(eqn)
-        elif joint and (
-            is_block
-            or _hides_collective(joint[0])
-            or not made.isdisjoint(a for a in eqn.invars if isinstance(a, Var))
-        ):
-            steps.append(_Step([], [eqn]))
-        else:
-            joint.append(eqn)
-    return [*steps, _Step([], [])] if steps[-1].joint else steps
+        given = [atom for atom in eqn.invars if isinstance(atom, Var)]
+        number = max((known_at.get(atom, 0) for atom in given), default=0)
+        is_joint = is_collective(eqn) or _hides_collective(eqn)
+        if is_joint and number == len(steps) - 1:
+            steps.append(_Step([], []))
+        (steps[number].joint if is_joint else steps[number].work).append(eqn)
+        known_at |= dict.fromkeys(eqn.outvars, number + is_joint)
+    return steps
 
 
 def _describe(joint: Sequence[JaxprEqn]) -> str:
