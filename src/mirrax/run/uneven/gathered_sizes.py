@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -13,6 +12,16 @@ from mirrax.context.guards import NotTraceable
 
 T = TypeVar("T")
 Gather = Callable[[list[jax.Array], int], list[jax.Array]]
+_Sizes = Sequence[tuple[int, ...]]
+"""For each value of one `all_gather`, its size on every replica."""
+
+
+class _UnknownSizes(Exception):  # noqa: N818 - a signal
+    """A trace was abandoned, because the sizes in other traces are not known yet."""
+
+    def __init__(self, own: list[int]) -> None:
+        super().__init__()
+        self.own = own
 
 
 def traced_with_sizes(
@@ -27,51 +36,32 @@ def traced_with_sizes(
     Args:
         numbers: For each replica, the number of its trace.
     """
-    count = max(numbers) + 1
-    sizes = _GatheredSizes()
+    known: list[_Sizes] = []
     while True:
-        traces = []
-        for number in range(count):
-            with contextlib.suppress(_UnknownSizes):
-                traces.append(trace(number, sizes.seen_by(number)))
-        if len(traces) == count:
+        traces: list[T] = []
+        reported: dict[int, list[int]] = {}
+        for number in sorted(set(numbers)):
+            try:
+                traces.append(trace(number, _gather_of(known)))
+            except _UnknownSizes as unknown:
+                reported[number] = unknown.own
+        if not reported:
             return traces
-        if traces or not sizes.learn(numbers):
-            # Some replicas do not call it: the eager engine says which.
+        if traces or len(set(map(len, reported.values()))) > 1:
+            # Some replicas do not call it so: the eager engine says which.
             raise NotTraceable
+        known.append(list(zip(*(reported[number] for number in numbers), strict=True)))
 
 
-class _UnknownSizes(Exception):  # noqa: N818 - a signal
-    """A trace was abandoned, because the sizes in other traces are not known yet."""
+def _gather_of(known: Sequence[_Sizes]) -> Gather:
+    """Returns the `all_gather` for one trace, whose first calls have known sizes."""
+    calls = iter(known)
 
+    def gather(values: list[jax.Array], axis: int) -> list[jax.Array]:
+        sizes = next(calls, None)
+        if sizes is None:
+            raise _UnknownSizes([value.shape[axis] for value in values])
+        pairs = zip(values, sizes, strict=True)
+        return [spmd.all_gather_uneven(v, axis, column) for v, column in pairs]
 
-class _GatheredSizes:
-    """The sizes of the parts in each `all_gather` of one replica function."""
-
-    def __init__(self) -> None:
-        # For each call: for each of its values, the size on every replica.
-        self._known: list[list[tuple[int, ...]]] = []
-        self._reported: dict[int, list[int]] = {}
-
-    def seen_by(self, number: int) -> Gather:
-        """Returns the `all_gather` for one trace."""
-        known = iter(self._known)
-
-        def gather(values: list[jax.Array], axis: int) -> list[jax.Array]:
-            sizes = next(known, None)
-            if sizes is None:
-                self._reported[number] = [value.shape[axis] for value in values]
-                raise _UnknownSizes
-            pairs = zip(values, sizes, strict=True)
-            return [spmd.all_gather_uneven(v, axis, column) for v, column in pairs]
-
-        return gather
-
-    def learn(self, numbers: Sequence[int]) -> bool:
-        """Stores the reported sizes; returns whether they fit together."""
-        reported, self._reported = self._reported, {}
-        if len(set(map(len, reported.values()))) > 1:
-            return False
-        rows = [reported[number] for number in numbers]
-        self._known.append(list(zip(*rows, strict=True)))
-        return True
+    return gather
