@@ -595,14 +595,28 @@ def test_the_numbers_of_the_replicas_come_back():
     assert parts(strategy, result) == [0, 1]
 
 
+def in_scan_by_callback(x):
+    def body(total, _):
+        return total + of_callback(x), None
+
+    return jax.lax.scan(body, 0.0, None, length=1)[0]
+
+
+def of_callback(x):
+    rows = np.float32(x.shape[0])
+    return jax.pure_callback(lambda: rows, SCALAR)
+
+
 @pytest.mark.parametrize(
     "count",
     [
         lambda x: x.shape[0],
         lambda x: jnp.float32(x.shape[0]),
         lambda x: jnp.ones_like(x).sum(),
+        of_callback,
+        in_scan_by_callback,
     ],
-    ids=["int", "constant", "computed"],
+    ids=["int", "constant", "computed", "callback", "callback_in_scan"],
 )
 def test_the_sizes_of_the_parts_come_back(count):
     strategy = strategy_for((1, 2))

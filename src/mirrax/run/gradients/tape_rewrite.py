@@ -21,8 +21,8 @@ from mirrax._jax.jaxprs import (
     Var,
     all_equations,
     bind,
+    changed_params,
     initial_values,
-    map_programs,
     read,
     stand_ins,
 )
@@ -98,10 +98,7 @@ def _evaluate(
         elif eqn.primitive is source_p:
             values[eqn.outvars[0]] = read(values, eqn.invars[0])
         else:
-            params = {
-                name: map_programs(value, program.differentiate)
-                for name, value in eqn.params.items()
-            }
+            params = changed_params(eqn, program.differentiate)
             inputs = [read(values, atom) for atom in eqn.invars]
             values.update(zip(eqn.outvars, bind(eqn, inputs, params), strict=True))
         for var in eqn.outvars:

@@ -23,9 +23,9 @@ from mirrax._jax.jaxprs import (
     JaxprEqn,
     Literal,
     bind,
+    changed_params,
     initial_values,
     kind_of,
-    map_programs,
     stand_in_for,
 )
 from mirrax.collectives import spmd
@@ -162,10 +162,7 @@ class _Evaluation:
             for atom, flag in zip(equation.invars, block.is_part, strict=True)
         ]
         programs = iter([_traced_in_parts(plan, block) for plan in block.plans])
-        params = {
-            name: map_programs(value, lambda _: next(programs))
-            for name, value in equation.params.items()
-        }
+        params = changed_params(equation, lambda _: next(programs))
         outputs = bind(equation, given, params)
         for var, value, flag in zip(
             equation.outvars, outputs, block.plans[0].is_part, strict=True

@@ -16,24 +16,25 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from mirrax._jax.jaxpr_text import describe_lines, describe_params, find_constants
 from mirrax._jax.jaxprs import (
     ClosedJaxpr,
+    Jaxpr,
     JaxprEqn,
     Values,
     Var,
     all_equations,
     bind,
+    changed_params,
     initial_values,
     inlined,
     inner_jaxprs,
     inner_programs,
     is_reference,
     kind_of,
-    map_programs,
-    opaque_parameters,
 )
 from mirrax.collectives.spmd import fitted
 from mirrax.collectives.worker_exchange import digest
@@ -267,11 +268,7 @@ def _bind_together(
         raise NotTraceable
     columns = zip(*map(inner_programs, eqns), strict=True)
     inside = iter([merged(programs, numbers) for programs in columns])
-    params = {
-        name: map_programs(value, lambda _: next(inside))
-        for name, value in first.params.items()
-    }
-    return bind(first, given, params)
+    return bind(first, given, changed_params(first, lambda _: next(inside)))
 
 
 def _hides_collective(eqn: JaxprEqn) -> bool:
@@ -289,16 +286,26 @@ def _largest(atoms: Sequence[Any]) -> jax.ShapeDtypeStruct:
 
 
 def _text_of(eqn: JaxprEqn) -> str:
-    """Returns the same text for equations that do the same."""
-    texts = [eqn.primitive.name, describe_params(eqn), _hashes(eqn)]
+    """Returns a text that is equal only for equations that do the same."""
+    texts = [eqn.primitive.name, describe_params(eqn), *_identities(eqn)]
     for inner in inner_programs(eqn):
-        texts += map(_hashes, all_equations(inner.jaxpr))
+        for inner_eqn in all_equations(inner.jaxpr):
+            texts += _identities(inner_eqn)
         texts += [line for line, _ in describe_lines(inner.jaxpr)]
         texts += [digest(value) for _, value in find_constants(inner)]
     return "\n".join(texts)
 
 
-def _hashes(eqn: JaxprEqn) -> str:
-    """Returns numbers for the opaque parameters; equal ones have the same."""
-    opaque = opaque_parameters(eqn)
-    return str([hash(x) if isinstance(x, Hashable) else id(x) for x in opaque])
+def _identities(eqn: JaxprEqn) -> Iterator[str]:
+    """Yields what tells parameters apart whose text is equal.
+
+    Text leaves out what a function closes over, and most of a large array.
+    """
+    # JAX makes their rules anew in each trace, and they have had their effect.
+    if eqn.primitive.name in ("custom_jvp_call", "custom_vjp_call"):
+        return
+    for leaf in jax.tree.leaves(list(eqn.params.values())):
+        if isinstance(leaf, np.ndarray | jax.Array):
+            yield digest(leaf)
+        elif not isinstance(leaf, ClosedJaxpr | Jaxpr):
+            yield str(hash(leaf) if isinstance(leaf, Hashable) else id(leaf))
