@@ -736,6 +736,25 @@ def test_each_replica_has_its_own_random_numbers():
     assert uneven_parts[0] != uneven_parts[1]
 
 
+def test_random_keys_can_be_uneven():
+    strategy = strategy_for((2, 1))
+    keys = mirrax.PerReplica(
+        [jax.random.split(jax.random.key(i), 2 - i) for i in (0, 1)]
+    )
+    runs = []
+
+    @mirrax.function
+    def step(own):
+        runs.append(None)
+        return jax.random.normal(own[-1]), jax.random.split(own[0], len(own))
+
+    strategy.run(step, args=(keys,))
+    normal, again = strategy.run(step, args=(keys,))
+    assert len(runs) == 2
+    assert normal.values == tuple(jax.random.normal(own[-1]) for own in keys.values)
+    assert [part.shape for part in again.values] == [(2,), (1,)]
+
+
 # Around it.
 
 

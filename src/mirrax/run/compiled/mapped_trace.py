@@ -176,7 +176,9 @@ def _trace_each(
     def trace_kind(number: int, gather: Gather) -> Traced:
         own = iter(kinds[numbers.index(number)])
         stand_ins = [
-            jax.ShapeDtypeStruct(*next(own)) if placement.shapes else stand_in
+            jax.ShapeDtypeStruct(next(own)[0], stand_in.dtype)
+            if placement.shapes
+            else stand_in
             for placement, stand_in in zip(
                 given.placements, _stand_ins_of_replica(given), strict=True
             )
