@@ -87,6 +87,9 @@ def all_gather_uneven(value: jax.Array, axis: int, sizes: Sequence[int]) -> jax.
     if len(set(sizes)) == 1:
         return _gathered(value, axis)
     axis %= value.ndim
+    if is_prng_key(value):
+        data = all_gather_uneven(jax.random.key_data(value), axis, sizes)
+        return jax.random.wrap_key_data(data, impl=jax.random.key_impl(value))
     shape = (*value.shape[:axis], max(sizes), *value.shape[axis + 1 :])
     gathered = stacked(fitted(value, shape))
     parts = [

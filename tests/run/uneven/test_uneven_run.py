@@ -746,11 +746,15 @@ def test_random_keys_can_be_uneven():
     @mirrax.function
     def step(own):
         runs.append(None)
-        return jax.random.normal(own[-1]), jax.random.split(own[0], len(own))
+        everything = context().all_gather(own, axis=0)
+        total = jax.vmap(jax.random.normal)(everything).sum()
+        return jax.random.normal(own[-1]), jax.random.split(own[0], len(own)), total
 
     strategy.run(step, args=(keys,))
-    normal, again = strategy.run(step, args=(keys,))
-    assert len(runs) == 2
+    normal, again, total = strategy.run(step, args=(keys,))
+    assert len(runs) == 2 * 2
+    every = [key for own in keys.values for key in own]
+    assert total == pytest.approx(sum(map(jax.random.normal, every)), rel=1e-5)
     assert normal.values == tuple(jax.random.normal(own[-1]) for own in keys.values)
     assert [part.shape for part in again.values] == [(2,), (1,)]
 

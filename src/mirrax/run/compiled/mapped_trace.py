@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from mirrax import trees
 from mirrax._jax.jaxprs import ClosedJaxpr, is_reference, kind_of
-from mirrax.collectives import spmd, worker_exchange
+from mirrax.collectives import worker_exchange
 from mirrax.collectives.reduce import Collective
 from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.collectives.worker_exchange import shape_dtype_of
@@ -110,8 +110,7 @@ class MappedTrace(Traced):
 def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
     """Returns what a replica does with such arguments."""
     topology, placements = call.topology, given.placements
-    is_uneven = any(placement.shapes for placement in placements)
-    traced, shapes = (_trace_each if is_uneven else _trace_once)(call, given)
+    traced, shapes = _trace_each(call, given)
     if any(map(is_reference, traced.jaxpr.constvars)):
         raise TypeError(
             "Replicas cannot share a `jax.Ref`. Received: one that was created outside "
@@ -121,7 +120,7 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
         varying = find_varying_outputs(traced, [p.is_split for p in placements])
         refuse_varying_writes(traced.writes, varying)
     except ValueError:
-        if is_uneven:
+        if any(placement.shapes for placement in placements):
             # The eager engine compares the values.
             raise NotTraceable from None
         raise
@@ -154,23 +153,17 @@ _Shapes = tuple[ShapeDtype, ...] | None
 """Shape and dtype of an output on each replica; None if they are equal."""
 
 
-def _trace_once(
-    call: ReplicaCall, given: CallArguments
-) -> tuple[Traced, Sequence[_Shapes]]:
-    """Returns a trace for all replicas, and the shapes of its outputs."""
-    traced = _trace_one(call, given, _stand_ins_of_replica(given))
-    traced = worker_agreement.with_per_replica_constants(traced, call.topology)
-    return traced, [None] * len(traced.jaxpr.outvars)
-
-
 def _trace_each(
     call: ReplicaCall, given: CallArguments
 ) -> tuple[Traced, Sequence[_Shapes]]:
-    """Does the same with a trace for each shape of parts, merged to one program."""
+    """Returns a trace for all replicas, and the shapes of its outputs.
+
+    With parts of different shapes, it is merged of a trace for each shape.
+    """
     uneven = [placement.shapes for placement in given.placements if placement.shapes]
     rows = differing_rows([shape for shape, _ in shapes] for shapes in uneven)
     call = dataclasses.replace(call, traced_rows=rows)
-    kinds = list(zip(*uneven, strict=True))
+    kinds = list(zip(*uneven, strict=True)) or [()] * call.topology.num_replicas
     numbers = [list(dict.fromkeys(kinds)).index(kind) for kind in kinds]
 
     def trace_kind(number: int, gather: Gather) -> Traced:
@@ -212,7 +205,7 @@ def _trace_one(
     call: ReplicaCall,
     given: CallArguments,
     stand_ins: Sequence[Any],
-    gather: Gather = spmd.all_gather,
+    gather: Gather,
 ) -> Traced:
     def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
         args, kwargs = trees.map_leaves(same_object, given.filled(values))

@@ -36,6 +36,8 @@ def traced_with_sizes(
     Args:
         numbers: For each replica, the number of its trace.
     """
+    if len(set(numbers)) == 1:
+        return [trace(0, spmd.all_gather)]
     known: list[_Sizes] = []
     while True:
         traces: list[T] = []

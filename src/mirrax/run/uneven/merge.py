@@ -51,6 +51,8 @@ def merged(programs: Sequence[ClosedJaxpr], numbers: Sequence[int]) -> ClosedJax
     Args:
         numbers: For each replica, the number of its program.
     """
+    if len(programs) == 1:
+        return programs[0]
     axis_env = [(AXIS, len(numbers))]
     opened = [inlined(each, axis_env, _hides_collective) for each in programs]
     columns = zip(*(each.jaxpr.invars for each in opened), strict=True)
