@@ -351,6 +351,16 @@ def test_a_call_in_a_branch_is_not_joined_with_a_later_call_of_others():
         strategy_for((2, 1)).run(step, args=(uneven(rows(3), (2, 1)),))
 
 
+def test_a_choice_among_other_numbers_of_branches_is_refused():
+    @mirrax.function
+    def step(x):
+        branches = [all_reduce, lambda y: y, lambda y: 2 * y][: len(x) + 1]
+        return jax.lax.switch(jnp.asarray(0), branches, jnp.float32(1))
+
+    with pytest.raises(RuntimeError, match="not depend on the size of a part"):
+        strategy_for((2, 1)).run(step, args=(uneven(rows(3), (2, 1)),))
+
+
 def steps_of_the_size(x, body):
     return jax.lax.fori_loop(0, jnp.asarray(x.shape[0]), body, 0.0)
 

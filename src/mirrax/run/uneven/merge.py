@@ -247,15 +247,13 @@ def _steps_of(eqns: Sequence[JaxprEqn]) -> list[_Step]:
 
 
 def _describe(joint: Sequence[JaxprEqn]) -> str:
-    """Returns what must be the same in all traces; but for what is inside a block."""
-    return str(
-        [
-            (eqn.primitive.name, len(eqn.invars), describe_params(eqn))
-            if _hides_collective(eqn)
-            else (eqn.primitive.name, [*map(kind_of, eqn.invars)], describe_params(eqn))
-            for eqn in joint
-        ]
-    )
+    """Returns what must be the same in all traces, but for what is inside a block."""
+    found = []
+    for eqn in joint:
+        inside = len([*inner_programs(eqn)]), len(eqn.invars), len(eqn.outvars)
+        given = inside if _hides_collective(eqn) else [*map(kind_of, eqn.invars)]
+        found.append((eqn.primitive.name, given, describe_params(eqn)))
+    return str(found)
 
 
 def _bind_together(
