@@ -167,16 +167,19 @@ def _trace_each(
     numbers = [list(dict.fromkeys(kinds)).index(kind) for kind in kinds]
 
     def trace_kind(number: int, gather: Gather) -> Traced:
+        def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
+            args, kwargs = trees.map_leaves(same_object, given.filled(values))
+            return split_results_of_replica(call_in_replica(call, args, kwargs, gather))
+
         own = iter(kinds[numbers.index(number)])
-        stand_ins = [
-            jax.ShapeDtypeStruct(next(own)[0], stand_in.dtype)
-            if placement.shapes
-            else stand_in
-            for placement, stand_in in zip(
-                given.placements, _stand_ins_of_replica(given), strict=True
-            )
-        ]
-        return _trace_one(call, given, stand_ins, gather)
+        stand_ins = []
+        for placement, whole in zip(given.placements, given.stand_ins, strict=True):
+            stand_in = placement.of_replica(whole)
+            if placement.shapes:
+                stand_in = jax.ShapeDtypeStruct(next(own)[0], stand_in.dtype)
+            stand_ins.append(stand_in)
+        axis_env = [(AXIS, call.topology.num_replicas)]
+        return trace(body, stand_ins, inside_replica=True, axis_env=axis_env)
 
     traces = [
         worker_agreement.with_per_replica_constants(traced, call.topology)
@@ -194,25 +197,6 @@ def _trace_each(
     ]
     shapes = [column if len(set(column)) > 1 else None for column in columns]
     return dataclasses.replace(traces[0], closed=closed, result=result), shapes
-
-
-def _stand_ins_of_replica(given: CallArguments) -> list[Any]:
-    pairs = zip(given.placements, given.stand_ins, strict=True)
-    return [placement.of_replica(stand_in) for placement, stand_in in pairs]
-
-
-def _trace_one(
-    call: ReplicaCall,
-    given: CallArguments,
-    stand_ins: Sequence[Any],
-    gather: Gather,
-) -> Traced:
-    def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
-        args, kwargs = trees.map_leaves(same_object, given.filled(values))
-        return split_results_of_replica(call_in_replica(call, args, kwargs, gather))
-
-    axis_env = [(AXIS, call.topology.num_replicas)]
-    return trace(body, stand_ins, inside_replica=True, axis_env=axis_env)
 
 
 def _interface_of(traced: Traced) -> Any:
