@@ -659,7 +659,8 @@ def test_a_write_that_differs_is_refused_by_name():
     with strategy.scope():
         variable = mirrax.Variable(0.0, name="mine")
     step = mirrax.function(lambda x: [variable.assign(x.sum())])
-    with pytest.raises(ValueError, match=r"'mine:0'.*the same value"):
+    # Before the program runs, as for equal parts.
+    with pytest.raises(ValueError, match=r"'mine:0' must be .* same value by every"):
         strategy.run(step, args=(uneven(rows(3), (1, 2)),))
     assert variable.numpy() == 0
 

@@ -111,19 +111,11 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
     """Returns what a replica does with such arguments."""
     topology, placements = call.topology, given.placements
     traced, shapes = _trace_each(call, given)
-    if any(map(is_reference, traced.jaxpr.constvars)):
-        raise TypeError(
-            "Replicas cannot share a `jax.Ref`. Received: one that was created outside "
-            "of the function. Create it inside, or use a `mirrax.Variable`."
-        )
     try:
-        varying = find_varying_outputs(traced, [p.is_split for p in placements])
-        refuse_varying_writes(traced.writes, varying)
+        varying = _varying_outputs(traced, placements)
     except ValueError:
-        if any(placement.shapes for placement in placements):
-            # The eager engine compares the values.
-            raise NotTraceable from None
-        raise
+        # Each trace alone is right, so the eager engine compares the values.
+        raise NotTraceable from None
     inputs = zip(placements, traced.jaxpr.invars, strict=False)
     sharded = {kind_of(var): p.layout for p, var in inputs if p.layout is not None}
     kinds = [kind_of(atom) for atom in traced.jaxpr.outvars]
@@ -185,6 +177,14 @@ def _trace_each(
         worker_agreement.with_per_replica_constants(traced, call.topology)
         for traced in traced_with_sizes(trace_kind, numbers)
     ]
+    for traced in traces:
+        if any(map(is_reference, traced.jaxpr.constvars)):
+            raise TypeError(
+                "Replicas cannot share a `jax.Ref`. Received: one that was created "
+                "outside of the function. Create it inside, or use a "
+                "`mirrax.Variable`."
+            )
+        _varying_outputs(traced, given.placements)
     if any(_interface_of(traced) != _interface_of(traces[0]) for traced in traces):
         raise NotTraceable
     closed = merged([traced.closed for traced in traces], numbers)
@@ -215,10 +215,12 @@ def _is_divided(variable: Variable, kind: Any, collective: Collective) -> bool:
     return is_large and bool(ShardLayout.of(shape, collective.topology.num_replicas))
 
 
-def find_varying_outputs(traced: Traced, is_split: Sequence[bool]) -> list[bool]:
-    """Returns which outputs of a replica's program vary between replicas."""
-    reads = map(placement_of_variable, traced.reads)
-    return find_varying(traced.jaxpr, [*is_split, *(p.is_split for p in reads)])
+def _varying_outputs(traced: Traced, placements: Sequence[Placement]) -> list[bool]:
+    """Returns which outputs of a replica's program vary; raises for refused writes."""
+    given = [*placements, *map(placement_of_variable, traced.reads)]
+    varying = find_varying(traced.jaxpr, [placement.is_split for placement in given])
+    refuse_varying_writes(traced.writes, varying)
+    return varying
 
 
 def _map_over_replicas(traced: MappedTrace) -> Callable[..., Any]:
