@@ -54,7 +54,7 @@ def train_with_optax(strategy, place, donate, num_rows):
 @pytest.mark.parametrize("donate", [(0,), ()], ids=["donated", "kept"])
 def test_state_of_optax_stays_sharded_and_equals_mirrored(donate):
     strategy = make_strategy()
-    # The last batch is partial: the uneven engine gathers, and shards again.
+    # The last batch is partial.
     num_rows = 3 * ROWS + 5
     plain, _ = train_with_optax(strategy, lambda tree: tree, donate, num_rows)
     state, step = train_with_optax(strategy, strategy.shard, donate, num_rows)

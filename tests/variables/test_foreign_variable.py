@@ -97,7 +97,7 @@ def test_value_from_outside_is_used_by_the_next_call(two_replicas):
     two_replicas.run(step)
     box.held = jnp.float32(10)
     assert float(two_replicas.run(step)) == 11.0
-    assert step.over(two_replicas, None).trace_count == 1
+    assert step.over(two_replicas).trace_count == 1
 
 
 def test_array_that_the_user_holds_is_not_overwritten(two_replicas):

@@ -96,16 +96,22 @@ def is_reference(atom: Any) -> bool:
     return isinstance(atom.aval, AbstractRef)
 
 
-def map_programs(parameter: Any, change: Callable[[ClosedJaxpr], ClosedJaxpr]) -> Any:
-    """Returns a parameter of an equation with the jaxprs in it changed."""
-    if isinstance(parameter, ClosedJaxpr):
-        return change(parameter)
-    if isinstance(parameter, Jaxpr):
-        return change(ClosedJaxpr(parameter, ())).jaxpr
+def changed_params(
+    equation: JaxprEqn, change: Callable[[ClosedJaxpr], ClosedJaxpr]
+) -> dict[str, Any]:
+    """Returns the parameters of an equation with the jaxprs in them changed."""
+    return {name: _changed(item, change) for name, item in equation.params.items()}
+
+
+def _changed(item: Any, change: Callable[[ClosedJaxpr], ClosedJaxpr]) -> Any:
+    if isinstance(item, ClosedJaxpr):
+        return change(item)
+    if isinstance(item, Jaxpr):
+        return change(ClosedJaxpr(item, ())).jaxpr
     # Not a named tuple, such as the dimension numbers of a convolution.
-    if type(parameter) is tuple:
-        return tuple(map_programs(item, change) for item in parameter)
-    return parameter
+    if type(item) is tuple:
+        return tuple(_changed(inner, change) for inner in item)
+    return item
 
 
 def called_jaxpr(equation: JaxprEqn) -> ClosedJaxpr | None:
@@ -175,6 +181,28 @@ def retraced(
         return evaluate(closed, inputs, rule, read_atom)
 
     return jax.make_jaxpr(evaluated, axis_env=list(axis_env))(*stand_ins(closed.jaxpr))
+
+
+def inlined(
+    closed: ClosedJaxpr,
+    axis_env: Sequence[tuple[str, int]],
+    is_opened: Callable[[JaxprEqn], bool] = lambda _: False,
+) -> ClosedJaxpr:
+    """Returns a program with its calls inlined: those of jit, remat and similar.
+
+    Without the remats of a derivative, where XLA computes values again instead of
+    storing them.
+
+    Args:
+        is_opened: Whether to inline such a remat, too.
+    """
+
+    def inline(equation: JaxprEqn, given: list[Any]) -> list[Any] | None:
+        called = called_jaxpr(equation)
+        is_kept = equation.params.get("differentiated") and not is_opened(equation)
+        return None if called is None or is_kept else evaluate(called, given, inline)
+
+    return retraced(closed, inline, axis_env)
 
 
 def rebuilt(

@@ -20,7 +20,6 @@ from mirrax.collectives.reduce import (
 )
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.errors import InvalidArgumentError
-from mirrax.values.array_like import is_prng_key
 from mirrax.values.layouts import (
     Joined,
     Replicated,
@@ -58,23 +57,12 @@ def gather(topology: Topology, value: PerReplica, axis: int) -> jax.Array:
         return _gather_program(topology, axis)(join_parts(parts, topology))
     if not topology.is_local:
         sizes = tuple(shape[axis] for shape, _ in shapes)
-        return _gather_padded(topology, parts, sizes, axis % parts[0].ndim)
+        largest = tuple(map(max, *(shape for shape, _ in shapes)))
+        padded = tuple(spmd.fitted(part, largest) for part in parts)
+        return _gather_program(topology, axis, sizes)(join_parts(padded, topology))
     home = topology.local_devices[0]
     whole = jnp.concatenate([to_device(part, home) for part in parts], axis)
     return replicate(whole, topology)
-
-
-def _gather_padded(
-    topology: Topology, parts: Sequence[jax.Array], sizes: tuple[int, ...], axis: int
-) -> jax.Array:
-    """Gathers parts of different sizes from all workers, padded in transit."""
-    if is_prng_key(parts[0]):
-        data = [jax.random.key_data(part) for part in parts]
-        gathered = _gather_padded(topology, data, sizes, axis)
-        impl = jax.random.key_impl(parts[0])
-        return jax.random.wrap_key_data(gathered, impl=impl)
-    padded = tuple(spmd.pad(part, axis, max(sizes)) for part in parts)
-    return _gather_program(topology, axis, sizes)(join_parts(padded, topology))
 
 
 def _require_equal_but_for(shapes: Sequence[ShapeDtype], axis: int) -> None:

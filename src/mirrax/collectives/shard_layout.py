@@ -90,15 +90,10 @@ class ShardLayout:
         return NamedSharding(topology.mesh, self.spec)
 
     def pad(self, value: jax.Array) -> jax.Array:
-        if not self.num_padding:
-            return value
-        return spmd.pad(value, self.axis, self.stored_shape[self.axis])
+        return spmd.fitted(value, self.stored_shape)
 
     def trim(self, stored: jax.Array) -> jax.Array:
-        if not self.num_padding:
-            return stored
-        size = self.shape[self.axis]
-        return lax.slice_in_dim(stored, 0, size, axis=self.axis)
+        return spmd.fitted(stored, self.shape)
 
     # Between programs.
 

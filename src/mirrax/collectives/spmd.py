@@ -87,12 +87,30 @@ def all_gather_uneven(value: jax.Array, axis: int, sizes: Sequence[int]) -> jax.
     if len(set(sizes)) == 1:
         return _gathered(value, axis)
     axis %= value.ndim
-    gathered = stacked(pad(value, axis, max(sizes)))
+    if is_prng_key(value):
+        data = all_gather_uneven(jax.random.key_data(value), axis, sizes)
+        return jax.random.wrap_key_data(data, impl=jax.random.key_impl(value))
+    shape = (*value.shape[:axis], max(sizes), *value.shape[axis + 1 :])
+    gathered = stacked(fitted(value, shape))
     parts = [
         lax.slice_in_dim(gathered[index], 0, size, axis=axis)
         for index, size in enumerate(sizes)
     ]
     return jnp.concatenate(parts, axis)
+
+
+def fitted(value: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """Returns `value` cut or padded to a shape."""
+    if value.shape == shape:
+        return value
+    if is_prng_key(value):
+        first = (0,) * len(shape)
+        cut = lax.slice(value, first, tuple(map(min, value.shape, shape)))
+        return lax.dynamic_update_slice(jnp.zeros(shape, value.dtype), cut, first)
+    value = jnp.asarray(value)
+    pairs = zip(value.shape, shape, strict=True)
+    ends = [(0, size - old_size, 0) for old_size, size in pairs]
+    return lax.pad(value, jnp.zeros((), value.dtype), ends)
 
 
 def stacked(value: jax.Array) -> jax.Array:
@@ -117,13 +135,6 @@ def exchange(value: jax.Array, num_replicas: int) -> jax.Array:
     """Returns the values of all replicas, stacked; each sends its own to all others."""
     copies = jnp.broadcast_to(value, (num_replicas, *value.shape))
     return lax.all_to_all(copies, AXIS, 0, 0)
-
-
-def pad(value: jax.Array, axis: int, size: int) -> jax.Array:
-    """Returns `value` padded to `size` along `axis`."""
-    widths = [(0, 0)] * value.ndim
-    widths[axis] = (0, size - value.shape[axis])
-    return jnp.pad(value, widths)
 
 
 def first(value: jax.Array) -> jax.Array:

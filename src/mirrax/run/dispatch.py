@@ -5,32 +5,21 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 
-from mirrax import trees
 from mirrax._jax.tape_trace import is_recording
-from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.context import stack
 from mirrax.errors import WrongType
-from mirrax.lazy_modules import LazyModule
 from mirrax.run import function_identity
-from mirrax.run.compiled.compiled_call import CompiledCall
 from mirrax.run.compiled.function import AnyFunction, Function
 from mirrax.run.compiled.mapped_trace import run_traced
 from mirrax.run.compiled.spmd_communicator import call_alone, run_within
 from mirrax.run.eager.scheduler import run_eager
 from mirrax.run.replica_context import ReplicaCall
 from mirrax.trees import Tree
-from mirrax.values.layouts import replicate
-from mirrax.values.regroup import is_mirrored_array
 from mirrax.variables import foreign_libraries
-
-if TYPE_CHECKING:
-    from mirrax.run.uneven import runner
-else:
-    runner = LazyModule("mirrax.run.uneven.runner")
 
 
 def run(
@@ -73,7 +62,7 @@ def run(
 
 def _run_by_python(call: ReplicaCall) -> Tree:
     if not call.topology.is_single:
-        return _with_whole_arguments(call, run_eager)
+        return run_eager(call)
     with jax.default_device(call.topology.devices[0]):
         return call_alone(call)
 
@@ -106,7 +95,7 @@ def _run_compiled(
     strategy: Any, fn: AnyFunction, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Tree:
     args, kwargs = fn.fitted(args, kwargs)
-    compiled = fn.over(strategy, _run_uneven)
+    compiled = fn.over(strategy)
     if stack.untraced_function() is None:
         return compiled.call(args, kwargs)
     with stack.running_untraced(None):
@@ -128,41 +117,6 @@ def _run_inside_untraced(
         # variable. That must not retrace it.
         untraced.remember(function_identity.identity(fn), compiled)
     return result
-
-
-def _run_uneven(call: ReplicaCall, compiled: CompiledCall) -> Tree:
-    """Runs a call that has no single program: one per replica, or eagerly."""
-    return _with_whole_arguments(call, lambda whole: runner.run_uneven(whole, compiled))
-
-
-def _with_whole_arguments(
-    call: ReplicaCall, run: Callable[[ReplicaCall], Tree]
-) -> Tree:
-    """Runs a call with its sharded arguments gathered, and shards the results again."""
-    topology = call.topology
-    sharded = {
-        (leaf.shape, leaf.dtype): layout
-        for leaf in trees.leaves((call.args, call.kwargs))
-        if (layout := ShardLayout.of_array(leaf, topology)) is not None
-    }
-    if not sharded:
-        return run(call)
-
-    def gather(leaf: Any) -> Any:
-        layout = ShardLayout.of_array(leaf, topology)
-        if layout is None:
-            return leaf
-        return replicate(layout.load(leaf, topology, "gather arguments"), topology)
-
-    def shard(leaf: Any) -> Any:
-        if not is_mirrored_array(leaf, topology):
-            return leaf
-        layout = sharded.get((leaf.shape, leaf.dtype))
-        return leaf if layout is None else layout.store(leaf, topology)
-
-    args, kwargs = trees.map_leaves(gather, (call.args, call.kwargs))
-    results = run(dataclasses.replace(call, args=args, kwargs=kwargs))
-    return trees.map_leaves(shard, results)
 
 
 def _run_inside_trace(call: ReplicaCall) -> Tree:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import jax
@@ -34,6 +34,8 @@ class ReplicaCall:
 
     Args:
         args: Positional arguments; distributed values among them are divided.
+        traced_rows: The number of rows of each replica, if it is traced for different
+            numbers.
     """
 
     strategy: Any
@@ -41,25 +43,30 @@ class ReplicaCall:
     fn: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    traced_rows: Sequence[int] = ()
 
     @property
     def topology(self) -> Topology:
         return self.collective.topology
 
     @property
-    def uneven_rows(self) -> list[int]:
-        """The number of rows of each replica, if the arguments show that it differs."""
-        for leaf in trees.leaves((self.args, self.kwargs)):
-            if isinstance(leaf, PerReplica) and isinstance(leaf.layout, Parts):
-                layout = leaf.layout
-                shapes = [shape for shape, _ in layout.shapes or ()]
-                shapes = shapes or [
-                    np.shape(p) for p in layout.parts if is_array_like(p)
-                ]
-                rows = [shape[0] for shape in shapes if shape]
-                if len(set(rows)) > 1:
-                    return rows
-        return []
+    def uneven_rows(self) -> Sequence[int]:
+        """The number of rows of each replica, if it is known to differ."""
+        leaves = trees.leaves((self.args, self.kwargs))
+        layouts = [leaf.layout for leaf in leaves if isinstance(leaf, PerReplica)]
+        parts = [layout for layout in layouts if isinstance(layout, Parts)]
+        return self.traced_rows or differing_rows(
+            [shape for shape, _ in layout.shapes]
+            if layout.shapes
+            else [np.shape(part) for part in layout.parts if is_array_like(part)]
+            for layout in parts
+        )
+
+
+def differing_rows(columns: Iterable[Sequence[tuple[int, ...]]]) -> Sequence[int]:
+    """Returns the first numbers of rows that differ, given shapes on all replicas."""
+    rows = ([shape[0] for shape in shapes if shape] for shapes in columns)
+    return next((each for each in rows if len(set(each)) > 1), ())
 
 
 class Communicator(Protocol):

@@ -145,10 +145,10 @@ class ForeignVariable(MirroredVariable):
         self.stored = array
         self._prepared_on = topology
 
-    def prepare_for_reading(self, topology: Topology) -> None:
-        """Replicates the array over `topology`, unless it is sharded."""
+    def _prepare_for_reading(self) -> None:
+        """Replicates the array over the devices, unless it is sharded."""
         if self.layout is None:
-            self.prepare(topology, self.get_array())
+            self.prepare(self.collective.topology, self.get_array())
 
     @override
     def traced_aval(self, inside_replica: bool) -> Any:
@@ -173,7 +173,7 @@ class ForeignVariable(MirroredVariable):
     def _shard(self, index: int) -> jax.Array:
         if not self._is_distributed():
             return self.get_array()
-        self.prepare_for_reading(self.collective.topology)
+        self._prepare_for_reading()
         return super()._shard(index)
 
     @override
@@ -231,7 +231,7 @@ class ForeignVariable(MirroredVariable):
     @override
     def write_all(self, change: Change, given: Any) -> Any:
         if stack.overlay() is None and self._is_distributed():
-            self.prepare_for_reading(self.collective.topology)
+            self._prepare_for_reading()
         elif stack.overlay() is None:
             self.stored = change(self.get_array(), given)
             return Mirrored(self.stored)

@@ -306,7 +306,7 @@ def test_change_of_mode_is_seen(two_replicas):
         assert 0.0 not in parts(two_replicas, fn, args)
         dropout.train()
         assert 0.0 in parts(two_replicas, fn, args)
-        assert fn.over(two_replicas, None).trace_count == 2
+        assert fn.over(two_replicas).trace_count == 2
 
 
 def parts(strategy, fn, args):
@@ -336,7 +336,7 @@ def test_new_objects_do_not_trace_again(two_replicas):
     two_replicas.run(predict, (X,))
     Net(nnx.Rngs(1))
     two_replicas.run(predict, (X,))
-    assert predict.over(two_replicas, None).trace_count == 1
+    assert predict.over(two_replicas).trace_count == 1
 
 
 def test_state_from_outside_is_used(two_replicas):

@@ -109,7 +109,7 @@ def test_a_constant_of_an_inner_program_counts(two_replicas, weight):
         rows = np.full(4, x.shape[0], np.float32)
         weight.assign(jax.jit(lambda: jnp.asarray(rows).sum())())
 
-    with pytest.raises(ValueError, match="the same value by every replica"):
+    with pytest.raises(ValueError, match="must assign the same value"):
         two_replicas.run(step, args=(uneven,))
 
 

@@ -347,7 +347,17 @@ def test_a_call_in_a_branch_is_not_joined_with_a_later_call_of_others():
         jax.lax.cond(is_large, keep, lambda y: all_reduce(y * 100), one)
         return total
 
-    with pytest.raises(mirrax.errors.ReplicaError, match="same collective calls"):
+    with pytest.raises(RuntimeError, match="not depend on the size of a part"):
+        strategy_for((2, 1)).run(step, args=(uneven(rows(3), (2, 1)),))
+
+
+def test_a_choice_among_other_numbers_of_branches_is_refused():
+    @mirrax.function
+    def step(x):
+        branches = [all_reduce, lambda y: y, lambda y: 2 * y][: len(x) + 1]
+        return jax.lax.switch(jnp.asarray(0), branches, jnp.float32(1))
+
+    with pytest.raises(RuntimeError, match="not depend on the size of a part"):
         strategy_for((2, 1)).run(step, args=(uneven(rows(3), (2, 1)),))
 
 
@@ -372,17 +382,15 @@ def test_a_loop_whose_steps_depend_on_the_size_of_a_part_is_refused(loop):
         strategy_for((2, 1)).run(step, args=(uneven(rows(3), (2, 1)),))
 
 
-def test_a_scan_meets_others_in_its_own_order():
+def test_a_scan_whose_order_depends_on_the_size_of_a_part_is_refused():
     @mirrax.function
     def step(x):
         is_reversed = x.shape[0] == 2
         add = lambda total, y: (total + all_reduce(y), y)  # noqa: E731
         return jax.lax.scan(add, 0.0, jnp.arange(3.0), reverse=is_reversed)
 
-    strategy = strategy_for((2, 1))
-    total, made = strategy.run(step, args=(uneven(rows(3), (2, 1)),))
-    assert parts(strategy, total) == [6, 6]
-    np.testing.assert_array_equal(made, [0, 1, 2])
+    with pytest.raises(RuntimeError, match="not depend on the size of a part"):
+        strategy_for((2, 1)).run(step, args=(uneven(rows(3), (2, 1)),))
 
 
 def with_own_gradient(fn):
@@ -413,6 +421,32 @@ def test_calls_with_collectives_inside_loops_and_branches_work(wrap, block):
     x = np.ones(3, np.float32)
     result = strategy_for((2, 1)).run(step, args=(uneven(x, (2, 1)),))
     assert float(result) == 3
+
+
+def test_a_variable_that_a_loop_counts_up_stays_equal():
+    strategy = strategy_for((2, 1))
+    with strategy.scope():
+        count = mirrax.Variable(0)
+
+    @mirrax.function
+    def step(x):
+        def body(total, column):
+            count.assign_add(1)
+            return total + column.sum(), None
+
+        return mirrax.scan(body, 0.0, x.T)[0]
+
+    x = rows(3, 4)
+    own = strategy.run(step, args=(uneven(x, (2, 1)),))
+    np.testing.assert_allclose(own.values, [x[:2].sum(), x[2:].sum()], rtol=1e-5)
+    assert int(count) == 4
+
+
+def test_replicas_with_parts_of_the_same_shape_share_a_trace():
+    shapes = []
+    step = mirrax.function(lambda x: shapes.append(x.shape) or all_reduce(x.sum()))
+    strategy_for((2, 2, 2, 1)).run(step, args=(uneven(rows(7), (2, 2, 2, 1)),))
+    assert shapes == [(2,), (1,)]
 
 
 # All-gather of unequal parts.
@@ -459,7 +493,7 @@ def test_all_gather_of_unequal_parts_runs_as_a_program():
         again, ones = strategy.run(step, args=(given,))
     assert again.shape == (4 + 2, 3)
     assert ones.shape == (2, 2)
-    # For each replica: up to the first gather, up to the second, and to the end.
+    # For each shape: up to the first gather, up to the second, and to the end.
     assert len(python_runs) == 2 * 3
 
 
@@ -571,14 +605,28 @@ def test_the_numbers_of_the_replicas_come_back():
     assert parts(strategy, result) == [0, 1]
 
 
+def in_scan_by_callback(x):
+    def body(total, _):
+        return total + of_callback(x), None
+
+    return jax.lax.scan(body, 0.0, None, length=1)[0]
+
+
+def of_callback(x):
+    rows = np.float32(x.shape[0])
+    return jax.pure_callback(lambda: rows, SCALAR)
+
+
 @pytest.mark.parametrize(
     "count",
     [
         lambda x: x.shape[0],
         lambda x: jnp.float32(x.shape[0]),
         lambda x: jnp.ones_like(x).sum(),
+        of_callback,
+        in_scan_by_callback,
     ],
-    ids=["int", "constant", "computed"],
+    ids=["int", "constant", "computed", "callback", "callback_in_scan"],
 )
 def test_the_sizes_of_the_parts_come_back(count):
     strategy = strategy_for((1, 2))
@@ -611,7 +659,8 @@ def test_a_write_that_differs_is_refused_by_name():
     with strategy.scope():
         variable = mirrax.Variable(0.0, name="mine")
     step = mirrax.function(lambda x: [variable.assign(x.sum())])
-    with pytest.raises(ValueError, match=r"'mine:0'.*the same value"):
+    # Before the program runs, as for equal parts.
+    with pytest.raises(ValueError, match=r"'mine:0' must be .* same value by every"):
         strategy.run(step, args=(uneven(rows(3), (1, 2)),))
     assert variable.numpy() == 0
 
@@ -696,6 +745,29 @@ def test_each_replica_has_its_own_random_numbers():
     even_parts = parts(strategy, strategy.run(step, (uneven(rows(4), (2, 2)),)))
     assert uneven_parts == even_parts
     assert uneven_parts[0] != uneven_parts[1]
+
+
+def test_random_keys_can_be_uneven():
+    strategy = strategy_for((2, 1))
+    keys = mirrax.PerReplica(
+        [jax.random.split(jax.random.key(i), 2 - i) for i in (0, 1)]
+    )
+    runs = []
+
+    @mirrax.function
+    def step(own):
+        runs.append(None)
+        everything = context().all_gather(own, axis=0)
+        total = jax.vmap(jax.random.normal)(everything).sum()
+        return jax.random.normal(own[-1]), jax.random.split(own[0], len(own)), total
+
+    strategy.run(step, args=(keys,))
+    normal, again, total = strategy.run(step, args=(keys,))
+    assert len(runs) == 2 * 2
+    expected = sum(jax.vmap(jax.random.normal)(own).sum() for own in keys.values)
+    assert float(total) == pytest.approx(float(expected), rel=1e-5)
+    assert normal.values == tuple(jax.random.normal(own[-1]) for own in keys.values)
+    assert [part.shape for part in again.values] == [(2,), (1,)]
 
 
 # Around it.

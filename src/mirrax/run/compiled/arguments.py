@@ -15,7 +15,14 @@ from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.collectives.worker_exchange import shape_dtype_of
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
-from mirrax.run.compiled.placement import PLAIN, Placement, joined_parts, placement_of
+from mirrax.run.compiled.donation import refuse_donated
+from mirrax.run.compiled.placement import (
+    PLAIN,
+    Placement,
+    joined_parts,
+    padded_parts,
+    placement_of,
+)
 from mirrax.trees import IdentityKey, NotTraceableLeaf
 from mirrax.values.array_like import as_arrays, is_array, is_array_like
 from mirrax.values.layouts import Joined, Parts, Replicated, join_parts
@@ -168,16 +175,20 @@ def static_key(leaf: Any) -> Any:
     return kind, leaf
 
 
-def _keyed_parts(
-    value: PerReplica, layout: Parts, topology: Topology | None
-) -> Argument:
-    topology = topology or layout.topology or _find_topology(layout.parts)
+def _keyed_parts(value: PerReplica, layout: Parts, of_run: Topology | None) -> Argument:
+    topology = of_run or layout.topology or _find_topology(layout.parts)
     if topology is None or not all(is_array_like(part) for part in layout.parts):
         return Argument(value, key=IdentityKey(value))
     parts = as_arrays(layout.parts)
-    kinds = layout.shapes or [shape_dtype_of(part) for part in parts]
+    kinds = layout.shapes or tuple(map(shape_dtype_of, parts))
     if any(kind != kinds[0] for kind in kinds):
-        return NOT_TRACEABLE
+        refuse_donated(parts)
+        # A function around `run` runs as Python, and calls it with these parts.
+        padded = padded_parts(parts, kinds, of_run) if of_run else None
+        if padded is None:
+            return NOT_TRACEABLE
+        whole, placement = padded
+        return Argument(whole.array, placement, (kinds, of_run))
     is_weak = all(part.aval.weak_type for part in parts)
     joined = Joined(
         join_parts(tuple(parts), topology), parts[0].ndim == 0, topology, is_weak

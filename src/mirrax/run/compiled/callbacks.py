@@ -20,7 +20,7 @@ from mirrax._jax.jaxprs import (
     Jaxpr,
     JaxprEqn,
     all_equations,
-    map_programs,
+    changed_params,
 )
 from mirrax._jax.traces import is_in_callback
 
@@ -86,10 +86,7 @@ def catch_failures(closed: ClosedJaxpr, failures: Failures) -> ClosedJaxpr:
 
 
 def _caught(eqn: JaxprEqn, failures: Failures) -> JaxprEqn:
-    def catch(inner: ClosedJaxpr) -> ClosedJaxpr:
-        return catch_failures(inner, failures)
-
-    params = {name: map_programs(value, catch) for name, value in eqn.params.items()}
+    params = changed_params(eqn, lambda inner: catch_failures(inner, failures))
     if eqn.primitive.name in _WRAPPED:
         avals = tuple(eqn.params.get("result_avals", ()))
         params["callback"] = _Catching(eqn.params["callback"], avals, failures)

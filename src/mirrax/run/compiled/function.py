@@ -192,16 +192,11 @@ class Function(CompiledCall, Generic[P, R]):
             self.fn, self.input_signature, args, kwargs, self.is_method
         )
 
-    def over(self, strategy: Any, run_uneven: Callable[..., Tree]) -> ReplicaFunction:
-        """Returns this function on every replica of `strategy`.
-
-        Args:
-            strategy: The strategy.
-            run_uneven: Runs calls that have no single program.
-        """
+    def over(self, strategy: Any) -> ReplicaFunction:
+        """Returns this function on every replica of `strategy`."""
         found: ReplicaFunction | None = strategy.functions.get(self)
         if found is None:
-            found = ReplicaFunction(self, self._donated, strategy, run_uneven)
+            found = ReplicaFunction(self, self._donated, strategy)
             strategy.functions[self] = found
             self._over.add(found)
         self.last_replica_function = (weakref.ref(strategy), weakref.ref(found))

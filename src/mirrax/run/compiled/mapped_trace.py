@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -17,22 +17,26 @@ from mirrax._jax.jaxprs import ClosedJaxpr, is_reference, kind_of
 from mirrax.collectives import worker_exchange
 from mirrax.collectives.reduce import Collective
 from mirrax.collectives.shard_layout import ShardLayout
+from mirrax.collectives.worker_exchange import shape_dtype_of
 from mirrax.context import stack
+from mirrax.context.guards import NotTraceable
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.lazy_modules import LazyModule
 from mirrax.run.compiled.arguments import CallArguments, same_object, traced_argument
 from mirrax.run.compiled.placement import PLAIN, Placement, placement_of_variable
-from mirrax.run.compiled.results import split_results_of_replica
+from mirrax.run.compiled.results import Results, split_results_of_replica
 from mirrax.run.compiled.spmd_communicator import call_in_replica
 from mirrax.run.compiled.tracing import Traced, trace
-from mirrax.run.replica_context import ReplicaCall
+from mirrax.run.replica_context import ReplicaCall, differing_rows
 from mirrax.run.sharded.evaluation import evaluate_in_parts
+from mirrax.run.uneven.gathered_sizes import Gather, traced_with_sizes
+from mirrax.run.uneven.merge import merged
 from mirrax.run.varying import find_varying, refuse_varying_writes
 from mirrax.trees import Tree
-from mirrax.values.layouts import Joined
+from mirrax.values.layouts import Joined, ShapeDtype
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
-from mirrax.values.regroup import leave_to_python
+from mirrax.values.regroup import leave_to_python, merge
 from mirrax.variables.mirrored_variable import MirroredVariable
 from mirrax.variables.sharded_variable import from_stored, to_stored
 from mirrax.variables.variable import Variable
@@ -106,33 +110,24 @@ class MappedTrace(Traced):
 def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
     """Returns what a replica does with such arguments."""
     topology, placements = call.topology, given.placements
-
-    def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
-        args, kwargs = trees.map_leaves(same_object, given.filled(values))
-        return split_results_of_replica(call_in_replica(call, args, kwargs))
-
-    pairs = zip(placements, given.stand_ins, strict=True)
-    traced = trace(
-        body,
-        [placement.of_replica(stand_in) for placement, stand_in in pairs],
-        inside_replica=True,
-        axis_env=[(AXIS, topology.num_replicas)],
-    )
-    if any(map(is_reference, traced.jaxpr.constvars)):
-        raise TypeError(
-            "Replicas cannot share a `jax.Ref`. Received: one that was created outside "
-            "of the function. Create it inside, or use a `mirrax.Variable`."
-        )
-    traced = worker_agreement.with_per_replica_constants(traced, topology)
-    varying = find_varying_outputs(traced, [p.is_split for p in placements])
-    refuse_varying_writes(traced.writes, varying)
+    traced, shapes = _trace_each(call, given)
+    try:
+        varying = _varying_outputs(traced, placements)
+    except ValueError:
+        # Each trace alone is right, so the eager engine compares the values.
+        raise NotTraceable from None
     inputs = zip(placements, traced.jaxpr.invars, strict=False)
     sharded = {kind_of(var): p.layout for p, var in inputs if p.layout is not None}
     kinds = [kind_of(atom) for atom in traced.jaxpr.outvars]
     count = len(traced.writes)
     results = [
-        _placement_of_result(kind, varies, topology, sharded)
-        for kind, varies in zip(kinds[count:], varying[count:], strict=True)
+        Placement("joined", topology, kind[0] == (), shapes=each)
+        if varies or each
+        # Like a sharded argument of the same kind.
+        else Placement("mirrored", layout=sharded.get(kind))
+        for kind, varies, each in zip(
+            kinds[count:], varying[count:], shapes[count:], strict=True
+        )
     ]
     return MappedTrace(
         traced.closed,
@@ -146,13 +141,69 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
     )
 
 
-def _placement_of_result(
-    kind: Any, varies: bool, topology: Topology, sharded: Mapping[Any, ShardLayout]
-) -> Placement:
-    """Returns the place of a result: that of a sharded argument of the same `kind`."""
-    if varies:
-        return Placement("joined", topology, is_scalar=kind[0] == ())
-    return Placement("mirrored", layout=sharded.get(kind))
+_Shapes = tuple[ShapeDtype, ...] | None
+"""Shape and dtype of an output on each replica; None if they are equal."""
+
+
+def _trace_each(
+    call: ReplicaCall, given: CallArguments
+) -> tuple[Traced, Sequence[_Shapes]]:
+    """Returns a trace for all replicas, and the shapes of its outputs.
+
+    With parts of different shapes, it is merged of a trace for each shape.
+    """
+    uneven = [placement.shapes for placement in given.placements if placement.shapes]
+    rows = differing_rows([shape for shape, _ in shapes] for shapes in uneven)
+    call = dataclasses.replace(call, traced_rows=rows)
+    kinds = list(zip(*uneven, strict=True)) or [()] * call.topology.num_replicas
+    numbers = [list(dict.fromkeys(kinds)).index(kind) for kind in kinds]
+
+    def trace_kind(number: int, gather: Gather) -> Traced:
+        def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
+            args, kwargs = trees.map_leaves(same_object, given.filled(values))
+            return split_results_of_replica(call_in_replica(call, args, kwargs, gather))
+
+        own = iter(kinds[numbers.index(number)])
+        stand_ins = []
+        for placement, whole in zip(given.placements, given.stand_ins, strict=True):
+            stand_in = placement.of_replica(whole)
+            if placement.shapes:
+                stand_in = jax.ShapeDtypeStruct(next(own)[0], stand_in.dtype)
+            stand_ins.append(stand_in)
+        axis_env = [(AXIS, call.topology.num_replicas)]
+        return trace(body, stand_ins, inside_replica=True, axis_env=axis_env)
+
+    traces = [
+        worker_agreement.with_per_replica_constants(traced, call.topology)
+        for traced in traced_with_sizes(trace_kind, numbers)
+    ]
+    for traced in traces:
+        if any(map(is_reference, traced.jaxpr.constvars)):
+            raise TypeError(
+                "Replicas cannot share a `jax.Ref`. Received: one that was created "
+                "outside of the function. Create it inside, or use a "
+                "`mirrax.Variable`."
+            )
+        _varying_outputs(traced, given.placements)
+    if any(_interface_of(traced) != _interface_of(traces[0]) for traced in traces):
+        raise NotTraceable
+    closed = merged([traced.closed for traced in traces], numbers)
+    own = [traces[numbers[number]] for number in call.topology.local_replicas]
+    rest = [merge(leaves) for leaves in zip(*(t.result.rest for t in own), strict=True)]
+    result = dataclasses.replace(traces[0].result, rest=rest)
+    columns = [
+        tuple(shape_dtype_of(column[number]) for number in numbers)
+        for column in zip(*(traced.closed.out_avals for traced in traces), strict=True)
+    ]
+    shapes = [column if len(set(column)) > 1 else None for column in columns]
+    return dataclasses.replace(traces[0], closed=closed, result=result), shapes
+
+
+def _interface_of(traced: Traced) -> Any:
+    """Returns what must be equal on all replicas: variables and result structure."""
+    variables = (*traced.reads, None, *traced.writes)
+    results: Results = traced.result
+    return results.structure, results.placements, [id(each) for each in variables]
 
 
 def _is_divided(variable: Variable, kind: Any, collective: Collective) -> bool:
@@ -164,10 +215,12 @@ def _is_divided(variable: Variable, kind: Any, collective: Collective) -> bool:
     return is_large and bool(ShardLayout.of(shape, collective.topology.num_replicas))
 
 
-def find_varying_outputs(traced: Traced, is_split: Sequence[bool]) -> list[bool]:
-    """Returns which outputs of a replica's program vary between replicas."""
-    reads = map(placement_of_variable, traced.reads)
-    return find_varying(traced.jaxpr, [*is_split, *(p.is_split for p in reads)])
+def _varying_outputs(traced: Traced, placements: Sequence[Placement]) -> list[bool]:
+    """Returns which outputs of a replica's program vary; raises for refused writes."""
+    given = [*placements, *map(placement_of_variable, traced.reads)]
+    varying = find_varying(traced.jaxpr, [placement.is_split for placement in given])
+    refuse_varying_writes(traced.writes, varying)
+    return varying
 
 
 def _map_over_replicas(traced: MappedTrace) -> Callable[..., Any]:

@@ -9,12 +9,20 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
-from mirrax.collectives import worker_exchange
+from mirrax._jax.arrays import shards, uncommitted
+from mirrax.collectives import spmd, worker_exchange
 from mirrax.collectives.reduce import shapes_of
 from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.values.array_like import as_arrays
-from mirrax.values.layouts import Joined, Layout, Parts, Replicated, join_parts
+from mirrax.values.layouts import (
+    Joined,
+    Layout,
+    Parts,
+    Replicated,
+    ShapeDtype,
+    join_parts,
+)
 from mirrax.values.per_replica import per_replica
 from mirrax.values.regroup import leave_to_python
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
@@ -32,6 +40,8 @@ class Placement:
         is_scalar: Whether the parts of a joined array are scalars.
         is_weak: Whether they are Python numbers.
         layout: How a mirrored array is cut, if it is sharded.
+        shapes: Shape and dtype on each replica, if they differ; the parts of the joined
+            array are padded to the same shape.
     """
 
     kind: str
@@ -39,6 +49,7 @@ class Placement:
     is_scalar: bool = False
     is_weak: bool = False
     layout: ShardLayout | None = None
+    shapes: tuple[ShapeDtype, ...] | None = None
 
     @property
     def is_split(self) -> bool:
@@ -69,6 +80,11 @@ class Placement:
         """Returns the value that the user sees for `array`."""
         if self.topology is None:
             return array
+        if self.shapes is not None:
+            local = [self.shapes[number] for number in self.topology.local_replicas]
+            pairs = zip(shards(array), local, strict=True)
+            parts = tuple(uncommitted(_fitted(p, shape)) for p, (shape, _) in pairs)
+            return per_replica(Parts(parts, self.topology, self.shapes), self.topology)
         if self.kind == "joined":
             layout = Joined(array, self.is_scalar, self.topology, self.is_weak)
             return per_replica(layout, self.topology)
@@ -76,6 +92,27 @@ class Placement:
 
 
 PLAIN = Placement("plain")
+
+
+_fitted = jax.jit(spmd.fitted, static_argnums=1)
+
+
+def padded_parts(
+    parts: Sequence[jax.Array], shapes: tuple[ShapeDtype, ...], topology: Topology
+) -> tuple[Joined, Placement] | None:
+    """Returns parts of different shapes as one value; None if they only can be parts.
+
+    Args:
+        shapes: Shape and dtype on each replica of all workers.
+    """
+    each, dtypes = zip(*shapes, strict=True)
+    if len(set(map(len, each))) > 1 or len(set(dtypes)) > 1:
+        return None
+    largest = tuple(map(max, zip(*each, strict=True)))
+    placed = zip(parts, topology.local_devices, strict=True)
+    padded = tuple(_fitted(jax.device_put(p, device), largest) for p, device in placed)
+    joined = Joined(join_parts(padded, topology), False, topology)
+    return joined, Placement("joined", topology, shapes=shapes)
 
 
 def placement_of(layout: Layout) -> Placement:

@@ -52,9 +52,8 @@ class ProgramCache:
         return program
 
     def __iter__(self) -> Iterator[Program]:
-        # Some are None, or plans of the uneven engine.
-        found = [each for each in self._built.values() if isinstance(each, Program)]
-        return iter(found)
+        # None stands for calls without a program.
+        return iter([each for each in self._built.values() if each is not None])
 
     def drop(self, key: Any) -> None:
         """Forgets what was built for this key, unless another thread has."""

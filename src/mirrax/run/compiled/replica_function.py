@@ -17,9 +17,17 @@ from mirrax.run.compiled.mapped_trace import trace_replica
 from mirrax.run.compiled.program import trace_program
 from mirrax.run.compiled.spmd_communicator import call_alone
 from mirrax.run.compiled.tracing import Traced
+from mirrax.run.eager.scheduler import run_eager
 from mirrax.run.replica_context import ReplicaCall
 from mirrax.trees import Tree
 from mirrax.variables import foreign_libraries
+
+_ADVICE = (
+    "With parts of different shapes, such as a last partial batch, all replicas must "
+    "make the same calls in loops and branches of JAX. Let these not depend on the "
+    "size of a part, use `mirrax.scan`, `mirrax.cond`, ... in place of JAX's, or make "
+    "the parts equal."
+)
 
 
 class ReplicaFunction(CompiledCall):
@@ -29,18 +37,11 @@ class ReplicaFunction(CompiledCall):
     the function owned it, it would keep every strategy alive that it ever ran on.
     """
 
-    def __init__(
-        self,
-        fn: Any,
-        donated: Sequence[int],
-        strategy: Any,
-        run_uneven: Callable[[ReplicaCall, CompiledCall], Tree],
-    ) -> None:
+    def __init__(self, fn: Any, donated: Sequence[int], strategy: Any) -> None:
         super().__init__(fn.name, donated, strategy.topology)
         # Both are alive during calls.
         self._fn: Callable[[], Any] = weakref.ref(fn)
         self._strategy: Callable[[], Any] = weakref.ref(strategy)
-        self._run_uneven = run_uneven
 
     def _replica_call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> ReplicaCall:
         strategy, fn = self._strategy(), self._fn().fn
@@ -74,7 +75,7 @@ class ReplicaFunction(CompiledCall):
     def _run_untraced(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Tree:
         call = self._replica_call(args, kwargs)
         with call.strategy.scope():
-            return self._run_uneven(call, self)
+            return run_eager(call, _ADVICE)
 
     @override
     def fingerprint(self, leaves: list[Any]) -> Any:

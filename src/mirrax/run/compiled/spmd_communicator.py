@@ -18,11 +18,11 @@ from mirrax.context import stack
 from mirrax.devices.topology import AXIS, Topology
 from mirrax.options import CommunicationOptions, ReduceOp
 from mirrax.run.replica_context import (
-    Communicator,
     ReplicaCall,
     ReplicaContext,
     SingleReplica,
 )
+from mirrax.run.uneven.gathered_sizes import Gather
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_arrays
 from mirrax.values.layouts import Parts, Spmd
@@ -35,13 +35,14 @@ def call_in_replica(
     call: ReplicaCall,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    communicator: Communicator | None = None,
+    gather: Gather = spmd.all_gather,
 ) -> Tree:
     """Returns `fn(*args, **kwargs)` in the context of one replica, while it is traced.
 
-    The trace stands for all replicas if it has no `communicator`.
+    Args:
+        gather: Joins the values of one call; by default, all parts have one size.
     """
-    communicator = communicator or SpmdCommunicator(call.strategy, call.collective)
+    communicator = SpmdCommunicator(call.strategy, call.collective, gather)
     context = ReplicaContext(call.strategy, communicator)
     with stack.entered(stack.Replica(call.strategy, context, index=None, call=call)):
         return call.fn(*args, **kwargs)
@@ -71,28 +72,16 @@ def call_alone(call: ReplicaCall) -> Tree:
 
 
 class SpmdCommunicator:
-    """A replica's connection to the others in a traced program.
+    """A replica's connection to the others in a traced program."""
 
-    Args:
-        number: The replica's number, if the program is for this replica alone.
-        gather: Joins the values of one call; by default, all parts have one size.
-    """
-
-    def __init__(
-        self,
-        strategy: Any,
-        collective: Collective,
-        number: int | None = None,
-        gather: Callable[[list[jax.Array], int], list[jax.Array]] = spmd.all_gather,
-    ) -> None:
+    def __init__(self, strategy: Any, collective: Collective, gather: Gather) -> None:
         self._strategy = strategy
         self._collective = collective
-        self._number = number
         self._gather = gather
 
     @property
     def replica_id(self) -> jax.Array:
-        return lax.axis_index(AXIS) if self._number is None else jnp.int32(self._number)
+        return lax.axis_index(AXIS)
 
     def merge_call(
         self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
 
-from mirrax import trees
 from mirrax._jax.jaxprs import ClosedJaxpr, Jaxpr, Var
 from mirrax._jax.traces import current_trace, is_traced_in
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.lazy_modules import LazyModule
-from mirrax.trees import Leaf
 from mirrax.variables import foreign_libraries
 from mirrax.variables.overlay import TraceOverlay, lift_reads
 from mirrax.variables.variable import Variable
@@ -95,49 +91,20 @@ def trace(
     )
 
 
-_OPAQUE = (Leaf, jax.Array, type, types.ModuleType, str, bytes)
-
-
 def refuse_hidden_tracers(leaf: Any) -> None:
-    """Raises if `leaf`, an object that is no pytree, holds tracers of this trace."""
+    """Raises if an attribute of `leaf`, which is no pytree, holds a traced value."""
     trace = current_trace()
-    for path, value in trees.reachable(leaf, _inside):
-        if is_traced_in(value, trace):
-            kind = type(leaf).__name__
+    kind = type(leaf)
+    slots = getattr(kind, "__slots__", ())
+    for name in (*getattr(leaf, "__dict__", ()), *slots):
+        value = getattr(leaf, name, None)
+        if any(is_traced_in(x, trace) for x in jax.tree.leaves(value)):
+            register = "Register the class with `jax.tree_util.register_pytree_node`"
+            if dataclasses.is_dataclass(leaf):
+                register = "Decorate the class with `@jax.tree_util.register_dataclass`"
             raise TypeError(
                 "A compiled function returns arrays, plain objects, and containers "
-                f"that JAX knows. Received: a {kind} with a traced value in "
-                f"`{kind}{path}`, which would stay a tracer. {_fix(leaf)}"
+                f"that JAX knows. Received: a {kind.__name__} with a traced value in "
+                f"`{kind.__name__}.{name}`, which would stay a tracer. {register}, or "
+                "return a tuple or a dict."
             )
-
-
-def _fix(leaf: Any) -> str:
-    register = "Register the class with `jax.tree_util.register_pytree_node`"
-    if dataclasses.is_dataclass(leaf):
-        register = "Decorate the class with `@jax.tree_util.register_dataclass`"
-    return f"{register}, or return a tuple or a dict."
-
-
-def _inside(value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, _OPAQUE):
-        return
-    if isinstance(value, dict):
-        yield from ((f"[{key!r}]", inner) for key, inner in value.items())
-    elif isinstance(value, list | tuple | set | frozenset):
-        yield from ((f"[{index}]", inner) for index, inner in enumerate(value))
-    elif isinstance(value, types.FunctionType):
-        cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
-        for name, cell in cells:
-            with contextlib.suppress(ValueError):  # Not filled yet.
-                yield f".{name}", cell.cell_contents
-    else:
-        yield from ((f".{name}", inner) for name, inner in _attributes(value))
-
-
-def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    yield from getattr(value, "__dict__", {}).items()
-    for kind in type(value).__mro__:
-        slots = kind.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
-                yield name, getattr(value, name)

@@ -78,7 +78,7 @@ class VariableIO:
         self._forwarded = [
             v for v, var in zip(traced.reads, inputs, strict=True) if var in outputs
         ]
-        self._read_and_written = read_and_written(traced)
+        self._read_and_written = _read_and_written(traced)
         self._topology = topology
         self._alias_count = self._moves = -1
 
@@ -153,8 +153,21 @@ class VariableIO:
         return results
 
     def refuse_concurrent_writes(self, read_only: Sequence[Any]) -> None:
-        """Raises if a variable that it updates was assigned since `arrays`."""
-        refuse_concurrent_writes(self.read_only, read_only, self._read_and_written)
+        """Raises if a variable that it updates was assigned since `arrays`.
+
+        A program with callbacks releases the lock while it runs, so that they can read
+        variables. Without this check the other assignment would be lost.
+        """
+        for variable, array in zip(self.read_only, read_only, strict=True):
+            if variable in self._read_and_written and variable.stored is not array:
+                raise RuntimeError(
+                    f"Variable '{variable.name}' was modified while a compiled call "
+                    "was updating it. Received: an assignment by a callback of that "
+                    "call, or by another thread. The call has changed no variable. "
+                    "Return the value from the callback and assign it in the function; "
+                    "hold a lock around calls in threads that update the same "
+                    "variables."
+                )
 
     def mark_forwarded(self) -> None:
         """Marks the arrays that a call may have returned to the user."""
@@ -201,31 +214,7 @@ class VariableIO:
         self._moves = aliasing.counters.moves
 
 
-def read_shared(variables: Sequence[Variable], topology: Topology) -> list[jax.Array]:
-    """Returns the arrays of variables, for pieces of programs to read.
-
-    The pieces may hand them through to the results, so nobody may overwrite them.
-    """
-    for variable in variables:
-        if isinstance(variable, ForeignVariable):
-            variable.prepare_for_reading(topology)
-    arrays = [variable.stored for variable in variables]
-    for variable, array in zip(variables, arrays, strict=True):
-        aliasing.require_alive(variable, array)
-        aliasing.mark_aliased(variable)
-    return arrays
-
-
-def replace(variables: Sequence[Variable], arrays: Sequence[jax.Array]) -> None:
-    """Gives variables new arrays, all or none; the results may have them as well."""
-    with deferred():
-        for variable, array in zip(variables, arrays, strict=True):
-            variable.stored = array
-    for variable in variables:
-        aliasing.mark_aliased(variable)
-
-
-def read_and_written(traced: Traced) -> set[Variable]:
+def _read_and_written(traced: Traced) -> set[Variable]:
     """Returns our own variables whose new value a program computes from the old one."""
     jaxpr = traced.jaxpr
     atoms = itertools.chain(*(eqn.invars for eqn in jaxpr.eqns), jaxpr.outvars)
@@ -234,25 +223,6 @@ def read_and_written(traced: Traced) -> set[Variable]:
     read = {v for v, var in inputs if var in used}
     own = {v for v in traced.writes if not isinstance(v, ForeignVariable)}
     return read & own
-
-
-def refuse_concurrent_writes(
-    reads: Sequence[Variable], arrays: Sequence[Any], read_and_written: set[Variable]
-) -> None:
-    """Raises if variables were assigned while a program that updates them ran.
-
-    A program with callbacks releases the lock while it runs, so that they can read
-    variables. Without this check the other assignment would be lost.
-    """
-    for variable, array in zip(reads, arrays, strict=True):
-        if variable in read_and_written and variable.stored is not array:
-            raise RuntimeError(
-                f"Variable '{variable.name}' was modified while a compiled call was "
-                "updating it. Received: an assignment by a callback of that call, or "
-                "by another thread. The call has changed no variable. Return the value "
-                "from the callback and assign it in the function; hold a lock around "
-                "calls in threads that update the same variables."
-            )
 
 
 def _is_plain(variable: Variable) -> bool:

@@ -8,6 +8,7 @@ fixed, and no replica can wait forever.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ from mirrax._jax.config import (
 from mirrax._jax.tape_trace import is_differentiating_only, is_recorded
 from mirrax._jax.traces import evaluated, is_eager, is_in_callback, is_staging
 from mirrax.collectives.reduce import Collective
+from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.context import stack
 from mirrax.context.stack import suspend_library_state
 from mirrax.options import CommunicationOptions, ReduceOp
@@ -43,7 +45,8 @@ from mirrax.run.eager.differentiable_collectives import (
 from mirrax.run.eager.greenlets import Failed, Finished, TaskGreenlet, acquire, release
 from mirrax.run.replica_context import ReplicaCall, ReplicaContext
 from mirrax.trees import Tree
-from mirrax.values.regroup import parts_of, regroup
+from mirrax.values.layouts import replicate
+from mirrax.values.regroup import is_mirrored_array, parts_of, regroup
 from mirrax.variables import foreign_libraries, foreign_variable
 
 ADVICE = (
@@ -68,7 +71,35 @@ def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
     if not is_eager() and is_staging():
         advice = _ADVICE_INSIDE_JIT
     with foreign_libraries.routed():
+        return _run_with_whole_arguments(call, advice)
+
+
+def _run_with_whole_arguments(call: ReplicaCall, advice: str) -> Tree:
+    """Runs a call with its sharded arguments gathered, and shards the results again."""
+    topology = call.topology
+    sharded = {
+        (leaf.shape, leaf.dtype): layout
+        for leaf in trees.leaves((call.args, call.kwargs))
+        if (layout := ShardLayout.of_array(leaf, topology)) is not None
+    }
+    if not sharded:
         return _run_in_turns(call, advice)
+
+    def gather(leaf: Any) -> Any:
+        layout = ShardLayout.of_array(leaf, topology)
+        if layout is None:
+            return leaf
+        return replicate(layout.load(leaf, topology, "gather arguments"), topology)
+
+    def shard(leaf: Any) -> Any:
+        if not is_mirrored_array(leaf, topology):
+            return leaf
+        layout = sharded.get((leaf.shape, leaf.dtype))
+        return leaf if layout is None else layout.store(leaf, topology)
+
+    args, kwargs = trees.map_leaves(gather, (call.args, call.kwargs))
+    call = dataclasses.replace(call, args=args, kwargs=kwargs)
+    return trees.map_leaves(shard, _run_in_turns(call, advice))
 
 
 def _run_in_turns(call: ReplicaCall, advice: str) -> Tree:

@@ -7,8 +7,9 @@ derivative of the equations between the marks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,8 +22,8 @@ from mirrax._jax.jaxprs import (
     Var,
     all_equations,
     bind,
+    changed_params,
     initial_values,
-    map_programs,
     read,
     stand_ins,
 )
@@ -68,22 +69,11 @@ def differentiate(
     return jax.make_jaxpr(program, axis_env=list(axis_env))(*stand_ins(closed.jaxpr))
 
 
-class _Program:
+class _Program(NamedTuple):
     """All equations of a program, of which a derivative evaluates some again."""
 
-    def __init__(
-        self, eqns: Sequence[JaxprEqn], axis_env: Sequence[tuple[str, int]]
-    ) -> None:
-        self._axis_env = axis_env
-        self._eqns = eqns
-        self._positions = {id(eqn): index for index, eqn in enumerate(eqns)}
-
-    def differentiate(self, inner: ClosedJaxpr) -> ClosedJaxpr:
-        """Returns a program inside of this one, with its own gradients replaced."""
-        return differentiate(inner, self._axis_env)
-
-    def before(self, eqn: JaxprEqn) -> Sequence[JaxprEqn]:
-        return self._eqns[: self._positions[id(eqn)]]
+    eqns: Sequence[JaxprEqn]
+    axis_env: Sequence[tuple[str, int]]
 
 
 def _evaluate(
@@ -98,10 +88,9 @@ def _evaluate(
         elif eqn.primitive is source_p:
             values[eqn.outvars[0]] = read(values, eqn.invars[0])
         else:
-            params = {
-                name: map_programs(value, program.differentiate)
-                for name, value in eqn.params.items()
-            }
+            params = changed_params(
+                eqn, lambda inner: differentiate(inner, program.axis_env)
+            )
             inputs = [read(values, atom) for atom in eqn.invars]
             values.update(zip(eqn.outvars, bind(eqn, inputs, params), strict=True))
         for var in eqn.outvars:
@@ -123,7 +112,8 @@ def _gradient(eqn: JaxprEqn, program: _Program, values: Values, outer: Values) -
     """
     target: Any = eqn.invars[0]
     sources: list[Any] = list(dict.fromkeys(eqn.invars[1:]))
-    everything = _recorded(program.before(eqn), eqn.params["tape"])
+    before = itertools.takewhile(lambda other: other is not eqn, program.eqns)
+    everything = _recorded(before, eqn.params["tape"])
     recorded = _depending(everything, sources, target, eqn.params["tape"])
     made = [var for item in recorded for var in item.outvars]
     computed = set(made).intersection(sources)
@@ -163,7 +153,7 @@ def connected(
     return needed.intersection(s for s in sources if isinstance(s, Var))
 
 
-def _recorded(eqns: Sequence[JaxprEqn], tape: int) -> list[JaxprEqn]:
+def _recorded(eqns: Iterable[JaxprEqn], tape: int) -> list[JaxprEqn]:
     """Returns what ran while the tape recorded, and its marks."""
     kept: list[JaxprEqn] = []
     is_kept = False

@@ -10,7 +10,7 @@ replicas. A part that is needed whole is gathered.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -23,14 +23,16 @@ from mirrax._jax.jaxprs import (
     JaxprEqn,
     Literal,
     bind,
+    changed_params,
     initial_values,
     kind_of,
+    stand_in_for,
 )
 from mirrax.collectives import spmd
 from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.collectives.worker_all_reduce import sum_over_replicas
 from mirrax.devices.topology import AXIS
-from mirrax.run.sharded.plan import REDUCTIONS, Plan
+from mirrax.run.sharded.plan import REDUCTIONS, Block, Plan
 
 
 def evaluate_in_parts(
@@ -67,11 +69,8 @@ def evaluate_in_parts(
     if is_sharded:
         plan.report(*names)
     values = initial_values(plan.closed, inputs)
-    cut = {
-        var: values.pop(var)
-        for var, flag in zip(plan.closed.jaxpr.invars, is_cut, strict=True)
-        if flag
-    }
+    pairs = zip(plan.closed.jaxpr.invars, is_cut, strict=True)
+    cut = {var: values.pop(var) for var, flag in pairs if flag}
     evaluation = _Evaluation(plan, values, cut)
     outputs = zip(plan.closed.jaxpr.outvars, evaluation.outputs(), updates, strict=True)
     return [
@@ -112,10 +111,8 @@ class _Evaluation:
             return
         if mode == "parts":
             self._in_parts(equation)
-        elif mode == "branches":
-            self._branch(equation, self._plan.inner[number])
-        elif mode == "loop":
-            self._loop(equation, *self._plan.inner[number])
+        elif mode == "block":
+            self._block(equation, self._plan.blocks[number])
         elif mode == "scatter":
             (given,), (made,) = equation.invars, equation.outvars
             self._parts[made] = self._plan.layout(made).sum_part(self.whole(given))
@@ -158,79 +155,17 @@ class _Evaluation:
             params = {**params, "shape": shape, "broadcast_dimensions": ()}
         (self._parts[made],) = bind(equation, inputs, params)
 
-    def _branch(self, equation: JaxprEqn, plans: Sequence[Plan]) -> None:
-        """Computes a condition; its branches get and give parts."""
-        index, *operands = equation.invars
-        variables = [plan.closed.jaxpr.invars for plan in plans]
-
-        def needed(sets: Sequence[set[Any]]) -> list[int]:
-            return [
-                number
-                for number, given in enumerate(zip(*variables, strict=True))
-                if any(var in each for var, each in zip(given, sets, strict=True))
-            ]
-
-        whole = needed([plan.whole for plan in plans])
-        parts = needed([plan.parts for plan in plans])
-
-        def call(plan: Plan) -> Callable[..., list[Any]]:
-            def branch(*values: Any) -> list[Any]:
-                jaxpr, consts = plan.closed.jaxpr, plan.closed.consts
-                known = dict(zip(jaxpr.constvars, consts, strict=True))
-                known |= zip([jaxpr.invars[i] for i in whole], values, strict=False)
-                cut = zip([jaxpr.invars[i] for i in parts], values[len(whole) :])
-                return _Evaluation(plan, known, dict(cut)).outputs()
-
-            return branch
-
-        inputs = [
-            *(self.whole(operands[i]) for i in whole),
-            *(self._part(operands[i]) for i in parts),
+    def _block(self, equation: JaxprEqn, block: Block) -> None:
+        """Computes a condition or a scan, whose programs get and give parts."""
+        given = [
+            self._part(atom) if flag else self.whole(atom)
+            for atom, flag in zip(equation.invars, block.is_part, strict=True)
         ]
-        outputs = lax.switch(self.whole(index), [*map(call, plans)], *inputs)
+        programs = iter([_traced_in_parts(plan, block) for plan in block.plans])
+        params = changed_params(equation, lambda _: next(programs))
+        outputs = bind(equation, given, params)
         for var, value, flag in zip(
-            equation.outvars, outputs, plans[0].is_part, strict=True
-        ):
-            (self._parts if flag else self._whole)[var] = value
-
-    def _loop(self, equation: JaxprEqn, plan: Plan) -> None:
-        """Computes a scan; its body carries some values as parts."""
-        params, jaxpr = equation.params, plan.closed.jaxpr
-        num_consts, num_carry = params["num_consts"], params["num_carry"]
-        num_inputs = num_consts + num_carry
-        given = list(zip(jaxpr.invars, equation.invars, strict=True))
-        known = dict(zip(jaxpr.constvars, plan.closed.consts, strict=True))
-        consts = given[:num_consts]
-        known |= {var: self.whole(atom) for var, atom in consts if var in plan.whole}
-        cut = {var: self._part(atom) for var, atom in consts if var in plan.parts}
-        is_part = plan.is_part[:num_carry]
-        carried = jaxpr.invars[num_consts:num_inputs]
-
-        def body(carry: list[Any], elements: list[Any]) -> tuple[list[Any], list[Any]]:
-            own_whole = known | dict(zip(jaxpr.invars[num_inputs:], elements))
-            own_cut = dict(cut)
-            for var, value, flag in zip(carried, carry, is_part, strict=True):
-                (own_cut if flag else own_whole)[var] = value
-            outputs = _Evaluation(plan, own_whole, own_cut).outputs()
-            new = [_strong(value) for value in outputs[:num_carry]]
-            return new, outputs[num_carry:]
-
-        pairs = zip(given[num_consts:num_inputs], is_part, strict=True)
-        start = [
-            _strong(self._part(atom) if flag else self.whole(atom))
-            for (_, atom), flag in pairs
-        ]
-        elements = [self.whole(atom) for _, atom in given[num_inputs:]]
-        end, stacked = lax.scan(
-            body,
-            start,
-            elements,
-            length=params["length"],
-            reverse=params["reverse"],
-            unroll=params["unroll"],
-        )
-        for var, value, flag in zip(
-            equation.outvars, [*end, *stacked], plan.is_part, strict=True
+            equation.outvars, outputs, block.plans[0].is_part, strict=True
         ):
             (self._parts if flag else self._whole)[var] = value
 
@@ -263,9 +198,25 @@ class _Evaluation:
         return True
 
 
-def _strong(value: Any) -> jax.Array:
-    """Returns an array without JAX's weak type, which a loop might change."""
-    return lax.convert_element_type(value, value.dtype)
+def _traced_in_parts(plan: Plan, block: Block) -> ClosedJaxpr:
+    """Returns the program of a branch or a body, some of whose inputs are parts."""
+    closed = plan.closed
+    inputs = closed.jaxpr.invars
+    # The first operand of a condition chooses the branch.
+    is_part = block.is_part[len(block.is_part) - len(inputs) :]
+
+    def program(*values: Any) -> list[Any]:
+        known = initial_values(closed, values)
+        cut = {v: known.pop(v) for v, flag in zip(inputs, is_part, strict=True) if flag}
+        return _Evaluation(plan, known, cut).outputs()
+
+    stand_ins = [
+        jax.ShapeDtypeStruct(plan.layout(v).part_shape, v.aval.dtype)
+        if flag
+        else stand_in_for(v.aval)
+        for v, flag in zip(inputs, is_part, strict=True)
+    ]
+    return jax.make_jaxpr(program)(*stand_ins)
 
 
 def _is_zero(atom: Any) -> bool:

@@ -7,6 +7,7 @@ a reduce-scatter (`evaluation`).
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import math
 from collections.abc import Callable, Sequence
@@ -19,10 +20,9 @@ from mirrax._jax.jaxprs import (
     ClosedJaxpr,
     JaxprEqn,
     Var,
-    called_jaxpr,
-    evaluate,
+    inlined,
+    inner_programs,
     kind_of,
-    retraced,
 )
 from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.collectives.spmd import promise_p
@@ -70,9 +70,9 @@ class Plan:
     Attributes:
         modes: For each equation "whole", "parts" (of operands and result), "scatter"
             (a sum over replicas, of which a part is needed), "reduce" (from parts),
-            "branches" (of a condition) and "loop" (a scan) with plans of their own, or
+            "block" (a condition or a scan, whose programs have plans of their own), or
             "skip" if nothing needs it.
-        inner: The plans of branches or a loop's body, by the number of the equation.
+        blocks: The plans of conditions and scans, by the number of the equation.
         whole: What is needed whole.
         parts: What is needed as parts.
 
@@ -90,7 +90,7 @@ class Plan:
         is_part: Sequence[bool],
         num_replicas: int,
     ) -> None:
-        self.closed = retraced(closed, _inlined, [(AXIS, num_replicas)])
+        self.closed = inlined(closed, [(AXIS, num_replicas)])
         self.is_part = list(is_part)
         self._num_replicas = num_replicas
         jaxpr = self._jaxpr = self.closed.jaxpr
@@ -101,7 +101,7 @@ class Plan:
         new = {atom for atom, flag in self._outputs if flag and isinstance(atom, Var)}
         self._cut_shapes = {kind_of(var)[0] for var in self._cut_inputs | new}
         self._uncut: list[str] = []
-        self.inner: dict[int, list[Plan]] = {}
+        self.blocks: dict[int, Block] = {}
         # Whether a reduction uses parts depends on what else is needed of its operand.
         # So needs are found twice; inner plans are made the second time.
         self._reduced: set[int] | None = None
@@ -109,15 +109,15 @@ class Plan:
         self._reduced = self._reductions_of_parts(whole, parts)
         self.whole, self.parts, self.modes = self._needs()
 
+    @property
+    def needs_whole(self) -> list[bool]:
+        """Which inputs are needed whole."""
+        return [var in self.whole for var in self._jaxpr.invars]
+
     def layout(self, atom: Any) -> ShardLayout:
         layout = ShardLayout.of(kind_of(atom)[0], self._num_replicas)
         assert layout is not None
         return layout
-
-    def operands(self, needed: set[Var], atoms: Sequence[Any]) -> list[Any]:
-        """Returns those of `atoms`, its first inputs, that stand for `needed`."""
-        pairs = zip(self.closed.jaxpr.invars, atoms, strict=False)
-        return [atom for var, atom in pairs if var in needed]
 
     def scattered_outputs(self) -> list[bool]:
         """Returns which outputs are computed from parts of sums over replicas."""
@@ -125,9 +125,10 @@ class Plan:
         for number, (equation, mode) in enumerate(
             zip(self._jaxpr.eqns, self.modes, strict=True)
         ):
-            is_inside = any("scatter" in p.modes for p in self.inner.get(number, ()))
+            plans = self.blocks[number].plans if mode == "block" else ()
+            is_inside = any("scatter" in plan.modes for plan in plans)
             operands = {atom for atom in equation.invars if isinstance(atom, Var)}
-            is_next = mode in ("parts", "branches", "loop") and operands & found
+            is_next = mode in ("parts", "block") and operands & found
             if mode == "scatter" or is_inside or is_next:
                 found.update(equation.outvars)
         return [isinstance(atom, Var) and atom in found for atom, _ in self._outputs]
@@ -197,25 +198,13 @@ class Plan:
                 for atom in equation.invars:
                     is_same_shape = kind_of(atom)[0] == shape
                     need(parts if is_same_shape else whole, [atom])
-            elif mode in ("branches", "loop") and self._reduced is None:
+            elif mode == "block" and self._reduced is None:
                 for atom in equation.invars:
                     need(parts if self._can_be_cut(atom) else whole, [atom])
-            elif mode == "branches":
-                self.inner[number] = self._branch_plans(equation, whole, parts)
-                need(whole, equation.invars[:1])
-                for plan in self.inner[number]:
-                    need(whole, plan.operands(plan.whole, equation.invars[1:]))
-                    need(parts, plan.operands(plan.parts, equation.invars[1:]))
-            elif mode == "loop":
-                plan = self._body_plan(equation, parts)
-                self.inner[number] = [plan]
-                count = equation.params["num_consts"]
-                need(whole, plan.operands(plan.whole, equation.invars[:count]))
-                need(parts, plan.operands(plan.parts, equation.invars[:count]))
-                carried = zip(equation.invars[count:], plan.is_part, strict=False)
-                cut = [atom for atom, flag in carried if flag]
-                need(parts, cut)
-                need(whole, [a for a in equation.invars[count:] if a not in cut])
+            elif mode == "block":
+                block = self.blocks[number] = self._block(equation, parts)
+                for atom, flag in zip(equation.invars, block.is_part, strict=True):
+                    need(parts if flag else whole, [atom])
             elif mode == "reduce":
                 need(parts, equation.invars if self._reduced is not None else ())
             elif mode != "skip":
@@ -244,55 +233,53 @@ class Plan:
             and _is_full_reduction(equation)
         ):
             return "reduce"
-        elif (
-            is_part
-            and equation.primitive.name == "cond"
-            and not self._varies(equation.invars[0])
+        elif is_part and (
+            equation.primitive.name == "scan"
+            or (
+                equation.primitive.name == "cond"
+                and not self._varies(equation.invars[0])
+            )
         ):
-            return "branches"
-        elif is_part and equation.primitive.name == "scan":
-            return "loop"
+            return "block"
         if is_part and not _is_sum_over_replicas(equation):
             self._uncut.append(equation.primitive.name)
         return "whole" if is_whole or is_part or equation.effects else "skip"
 
-    def _branch_plans(
-        self, equation: JaxprEqn, whole: set[Var], parts: set[Var]
-    ) -> list[Plan]:
-        """Returns the plans of the branches, with parts in the same outputs."""
-        operands = equation.invars[1:]
-        varying = [self._varies(atom) for atom in operands]
-        is_cut = [self._can_be_cut(atom) for atom in operands]
+    def _block(self, equation: JaxprEqn, parts: set[Var]) -> Block:
+        """Returns the plan of a condition or a scan.
+
+        A condition gives parts, and a scan carries them.
+        """
+        params, operands, results = equation.params, equation.invars, equation.outvars
+        is_scan = equation.primitive.name == "scan"
+        first = 0 if is_scan else 1
+        last = params["num_consts"] if is_scan else len(operands)
+        num_carry = params["num_carry"] if is_scan else 0
+        carried, items = results[:num_carry], operands[last + num_carry :]
+        cuttable = carried if is_scan else results
         is_part = [
-            var in parts and not (var in whole and self._varies(var))
-            for var in equation.outvars
+            var in parts and var in cuttable and not self._varies(var)
+            for var in results
         ]
+        is_cut = [
+            *map(self._can_be_cut, operands[first:last]),
+            *is_part[:num_carry],
+            *(False for _ in items),
+        ]
+        # Carried values vary if they do after some iteration.
+        given = (*operands[first:last], *carried, *items)
+        varying = [self._varies(atom) for atom in given]
         plans = [
-            Plan(branch, is_cut, varying, is_part, self._num_replicas)
-            for branch in equation.params["branches"]
+            Plan(program, is_cut, varying, is_part, self._num_replicas)
+            for program in inner_programs(equation)
         ]
         self._uncut.extend(name for plan in plans for name in plan._uncut)
-        return plans
-
-    def _body_plan(self, equation: JaxprEqn, parts: set[Var]) -> Plan:
-        """Returns the plan of a loop's body, which carries some values as parts."""
-        num_consts = equation.params["num_consts"]
-        num_carry = equation.params["num_carry"]
-        consts, rest = equation.invars[:num_consts], equation.invars[num_consts:]
-        carried = equation.outvars[:num_carry]
-        is_part = [var in parts and not self._varies(var) for var in carried]
-        is_cut = [self._can_be_cut(atom) for atom in consts]
-        # Carried values vary if they do after some iteration.
-        varying = [self._varies(a) for a in (*consts, *carried, *rest[num_carry:])]
-        plan = Plan(
-            equation.params["jaxpr"],
-            [*is_cut, *is_part, *[False] * (len(rest) - num_carry)],
-            varying,
-            [*is_part, *[False] * (len(equation.outvars) - num_carry)],
-            self._num_replicas,
-        )
-        self._uncut.extend(plan._uncut)
-        return plan
+        needed = zip(*(p.needs_whole for p in plans), strict=True)
+        flags = [
+            flag and (index >= last - first or not any(column))
+            for index, (flag, column) in enumerate(zip(is_cut, needed, strict=True))
+        ]
+        return Block(plans, [*(False for _ in range(first)), *flags])
 
     def _can_be_cut(self, atom: Any) -> bool:
         return kind_of(atom)[0] in self._cut_shapes and not self._varies(atom)
@@ -329,6 +316,19 @@ class Plan:
         return found
 
 
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """How a condition or a scan is computed.
+
+    Args:
+        plans: Those of the branches, or of the body.
+        is_part: Which operands are given as parts.
+    """
+
+    plans: Sequence[Plan]
+    is_part: Sequence[bool]
+
+
 def _is_elementwise(equation: JaxprEqn) -> bool:
     if equation.primitive.name == "broadcast_in_dim":
         return (
@@ -358,12 +358,3 @@ def _is_full_reduction(equation: JaxprEqn) -> bool:
     is_fitting = jnp.issubdtype(dtype, jnp.bool_) == (name in _LOGICAL)
     is_real = not jnp.issubdtype(dtype, jnp.complexfloating)
     return is_fitting and is_real and len(equation.params["axes"]) == len(shape) > 0
-
-
-def _inlined(equation: JaxprEqn, given: list[Any]) -> list[Any] | None:
-    """Computes what an inner `jit` calls, such as that of `jnp.where`."""
-    if equation.params.get("differentiated"):
-        # A remat in a derivative: XLA computes values again instead of storing them.
-        return None
-    called = called_jaxpr(equation)
-    return None if called is None else evaluate(called, given, _inlined)

@@ -7,7 +7,8 @@ import pytest
 from jax import lax
 from jax.extend.core import Primitive
 
-from mirrax.run.uneven.digests import differing_columns, find_digests
+from mirrax.run.uneven.merge import merged
+from mirrax.run.varying import find_varying
 
 # Too many to be printed; they differ in one.
 MANY_KEYS = [
@@ -24,8 +25,12 @@ def program(function, *shapes):
 
 def compare(function, *shapes):
     """Returns what differs between `function(0, ...)` and `function(1, ...)`."""
-    programs = [program(lambda *x, i=i: function(i, *x), *shapes) for i in (0, 1)]
-    return differing_columns([find_digests(each) for each in programs])
+    return varying([program(lambda *x, i=i: function(i, *x), *shapes) for i in (0, 1)])
+
+
+def varying(programs):
+    jaxpr = merged(programs, [0, 1]).jaxpr
+    return find_varying(jaxpr, [False] * len(jaxpr.invars))
 
 
 opaque_p = Primitive("opaque")
@@ -92,7 +97,7 @@ def test_each_output_is_judged_on_its_own():
 
 def test_shapes_that_go_into_a_result_count():
     sizes = [program(lambda x: jnp.ones_like(x).sum(), (n,)) for n in (2, 3)]
-    assert differing_columns([find_digests(each) for each in sizes]) == [True]
+    assert varying(sizes) == [True]
 
 
 def pass_on(i, w, x):
@@ -107,21 +112,7 @@ def rematerialized(i, w, x):
     return jax.checkpoint(lambda w, x: pass_on(i, w, x))(w, x)
 
 
-def branch(i, w, x):
-    both = (lambda w, x: pass_on(i, w, x)), (lambda w, x: (w, x))
-    return lax.cond(w[0] > 0, *both, w, x)
-
-
-def loop(i, w, x):
-    def body(carry, row):
-        row, carry = rematerialized(i, row, carry)
-        return carry, row
-
-    carry, rows = lax.scan(body, x, w)
-    return rows, carry
-
-
-@pytest.mark.parametrize("function", [call, rematerialized, branch, loop])
+@pytest.mark.parametrize("function", [call, rematerialized])
 def test_what_is_passed_through_does_not_differ(function):
     assert compare(function, (3,), (3,)) == [False, True]
 
@@ -172,22 +163,31 @@ def test_what_an_inner_loop_uses_of_the_outer_one_counts():
     assert compare(fn, (3,)) == [False, True, True]
 
 
-def test_the_condition_of_a_while_counts():
+def test_a_while_whose_condition_differs_cannot_have_collectives():
     def fn(i, x):
         def loop(limit):
             body = lambda c: c + total(x)  # noqa: E731
             return lax.while_loop(lambda c: c < limit, body, jnp.float32(0))
 
-        return loop(5.0), loop(jnp.float32(i))
+        return loop(5.0), loop(jnp.float32(limits[i]))
+
+    limits = [1, 1]
+    assert compare(fn, ()) == [False, False]
+    limits = [1, 2]
+    with pytest.raises(ValueError, match="must reach a collective"):
+        compare(fn, ())
+
+
+def test_a_branch_that_differs_inside_counts():
+    def fn(i, x):
+        def choose(number):
+            return lax.cond(total(x) > 0, total, lambda y: y * number, x)
+
+        return choose(1), choose(jnp.float32(i))
 
     assert compare(fn, ()) == [False, True]
 
 
-def test_the_condition_and_the_branches_of_a_cond_count():
-    def fn(i, x):
-        def choose(limit, number):
-            return lax.cond(total(x) > limit, total, lambda y: y * number, x)
-
-        return choose(0, 1), choose(jnp.float32(i), 1), choose(0, jnp.float32(i))
-
-    assert compare(fn, ()) == [False, True, True]
+def test_a_branch_that_is_not_taken_alike_cannot_have_collectives():
+    with pytest.raises(ValueError, match="must reach a collective"):
+        compare(lambda i, x: lax.cond(total(x) > i, total, lambda y: y, x), ())
