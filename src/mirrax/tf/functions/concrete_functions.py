@@ -45,11 +45,8 @@ class ConcreteFunction:
         paths = _paths(self._signature, self._structure)
         self._leaves = list(map(_described, nest.flatten(self._structure), paths))
         self._open = [i for i, leaf in enumerate(self._leaves) if _is_open(leaf)]
-        specs = [self._leaves[i] for i in self._open]
-        self._names = _unique(
-            spec.name if isinstance(spec, TensorSpec) else paths[i]
-            for i, spec in zip(self._open, specs, strict=True)
-        )
+        named = {i: spec.name for i, spec in enumerate(self._leaves) if _is_spec(spec)}
+        self._names = _unique(named.get(i, paths[i]) for i in self._open)
         self.key = (
             tuple(map(id, bound)),
             jax.tree.structure(nest.map_structure(lambda _: 0, self._structure)),
@@ -79,19 +76,7 @@ class ConcreteFunction:
     @functools.cached_property
     def structured_outputs(self) -> Any:
         """A `TensorSpec` for each result."""
-        specs = self.named_inputs
-        scope = jax.export.SymbolicScope()
-        arrays = [_stand_in(*pair, scope) for pair in enumerate(specs)]
-        found: list[Any] = []
-
-        # Inside of a trace, what it assigns to variables is dropped.
-        @mirrax.function
-        def probe() -> None:
-            found.append(mirrax.eval_shape(self._called, *arrays))
-
-        probe()
-        has_ranks = all(spec.shape is not None for spec in specs)
-        return jax.tree.map(lambda result: _spec_of(result, has_ranks), found[0])
+        return output_specs(self._called, self.named_inputs)
 
     @property
     def outputs(self) -> list[TensorSpec]:
@@ -125,7 +110,7 @@ class ConcreteFunction:
         except TypeError as error:
             arrays = self._arrays_alone(args, kwargs, error)
         for index, value in zip(self._open, arrays, strict=True):
-            if isinstance(self._leaves[index], TensorSpec):
+            if _is_spec(self._leaves[index]):
                 self._leaves[index].check(value)
         return self._called(*arrays)
 
@@ -201,8 +186,12 @@ def _described(leaf: Any, path: str) -> Any:
     return leaf
 
 
+def _is_spec(leaf: Any) -> bool:
+    return isinstance(leaf, TensorSpec)
+
+
 def _is_open(leaf: Any) -> bool:
-    return isinstance(leaf, TensorSpec | mirrax.Variable)
+    return _is_spec(leaf) or isinstance(leaf, mirrax.Variable)
 
 
 def _unique(names: Iterable[str]) -> list[str]:
@@ -219,6 +208,42 @@ def _key_of(leaf: Any) -> Any:
     return (type(leaf), leaf) if isinstance(leaf, plain) else id(leaf)
 
 
+def _text(value: Any) -> str:
+    """Returns a type as TensorFlow writes it: `List[Literal[1]]`."""
+    if isinstance(value, Mapping):
+        items = [f"[{key!r}, {_text(item)}]" for key, item in value.items()]
+        return f"Dict[{', '.join(items)}]"
+    if hasattr(value, "_fields"):
+        items = [f"[{key!r}, {_text(item)}]" for key, item in value._asdict().items()]
+        return f"{type(value).__name__}[{', '.join(items)}]"
+    if isinstance(value, list | tuple):
+        return f"{type(value).__name__.title()}[{', '.join(map(_text, value))}]"
+    if _is_spec(value):
+        return repr(TensorSpec(value.shape, value.dtype))
+    return repr(value) if _is_open(value) else f"Literal[{value!r}]"
+
+
+def output_specs(fn: Callable[..., Any], specs: Sequence[Any]) -> Any:
+    """Returns a `TensorSpec` for each result of a function of such arrays.
+
+    The shapes of results are unknown if the rank of an argument is.
+    """
+    leaves = nest.flatten(specs)
+    scope = jax.export.SymbolicScope()
+    stand_ins = [_stand_in(*pair, scope) for pair in enumerate(leaves)]
+    arrays = nest.pack_sequence_as(specs, stand_ins)
+    found: list[Any] = []
+
+    # Inside of a trace, what it assigns to variables is dropped.
+    @mirrax.function
+    def probe() -> None:
+        found.append(mirrax.eval_shape(fn, *arrays))
+
+    probe()
+    has_ranks = all(spec.shape is not None for spec in leaves)
+    return jax.tree.map(lambda result: _spec_of(result, has_ranks), found[0])
+
+
 def _stand_in(number: int, spec: TensorSpec, scope: Any) -> Any:
     """Returns what to trace with; unknown sizes are symbols, an unknown rank is 0."""
     sizes = [
@@ -232,21 +257,6 @@ def _stand_in(number: int, spec: TensorSpec, scope: Any) -> Any:
 def _spec_of(result: Any, has_ranks: bool) -> TensorSpec:
     sizes = [size if isinstance(size, int) else None for size in result.shape]
     return TensorSpec(sizes if has_ranks else None, result.dtype)
-
-
-def _text(value: Any) -> str:
-    """Returns a type as TensorFlow writes it: `List[Literal[1]]`."""
-    if isinstance(value, Mapping):
-        items = [f"[{key!r}, {_text(item)}]" for key, item in value.items()]
-        return f"Dict[{', '.join(items)}]"
-    if hasattr(value, "_fields"):
-        items = [f"[{key!r}, {_text(item)}]" for key, item in value._asdict().items()]
-        return f"{type(value).__name__}[{', '.join(items)}]"
-    if isinstance(value, list | tuple):
-        return f"{type(value).__name__.title()}[{', '.join(map(_text, value))}]"
-    if isinstance(value, TensorSpec):
-        return repr(TensorSpec(value.shape, value.dtype))
-    return repr(value) if _is_open(value) else f"Literal[{value!r}]"
 
 
 class BoundFunction(functools.partial[Any]):
