@@ -150,6 +150,7 @@ class Function(mirrax.Function[..., Any]):
             return self.creating(args, error)(*args, **kwargs)
         except TypeError:
             if not any(map(is_string_tensor, nest.flatten((args, kwargs)))):
+                self._call_arguments.check(args, kwargs)
                 raise
             # Strings are on the host, and so is a function of them.
             return self.fn(*args, **kwargs)
