@@ -501,3 +501,11 @@ def test_functions_are_saved_for_the_ranks_that_they_can_have(path):
     assert loaded.f(tf.ones([2, 3])).numpy().tolist() == [3.0, 3.0]
     with pytest.raises(ValueError, match="Could not find matching concrete function"):
         loaded.f(tf.constant(1.0))
+
+
+def test_loaded_variables_have_the_methods_of_tensorflow(path):
+    tf.saved_model.save(Linear(), path)
+    loaded = tf.saved_model.load(path)
+    assert loaded.w.shape.as_list() == [2, 1]
+    assert loaded.w.sparse_read([1]).numpy().tolist() == [[2.0]]
+    assert loaded.count(tf.constant(2)).numpy() == loaded.calls.numpy() == 2

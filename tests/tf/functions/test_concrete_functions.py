@@ -132,6 +132,13 @@ def test_outputs_are_described():
     assert count.numpy() == 0
 
 
+def test_unknown_first_sizes_are_the_same():
+    # As TensorFlow 2.21.
+    batch = TensorSpec([None, 2])
+    concrete = tf.function(lambda x, y: x + y).get_concrete_function(batch, batch)
+    assert concrete.output_shapes == (None, 2)
+
+
 def test_rank_of_outputs_is_unknown_if_that_of_an_argument_is():
     # As TensorFlow 2.21.
     concrete = tf.function(lambda x: 2 * x).get_concrete_function(TensorSpec(None))

@@ -245,9 +245,12 @@ def output_specs(fn: Callable[..., Any], specs: Sequence[Any]) -> Any:
 
 
 def _stand_in(number: int, spec: TensorSpec, scope: Any) -> Any:
-    """Returns what to trace with; unknown sizes are symbols, an unknown rank is 0."""
+    """Returns what to trace with; unknown sizes are symbols, an unknown rank is 0.
+
+    Unknown first sizes are the same, as in an exported function.
+    """
     sizes = [
-        f"size_{number}_{axis}" if size is None else str(size)
+        (f"size_{number}_{axis}" if axis else "batch") if size is None else str(size)
         for axis, size in enumerate(spec.shape or ())
     ]
     shape = jax.export.symbolic_shape(", ".join(sizes), scope=scope)

@@ -18,6 +18,7 @@ from mirrax.tf.saved_model.options import (
     DEFAULT_SERVING_SIGNATURE_DEF_KEY,
     SIGNATURE,
 )
+from mirrax.tf.variables.variable_methods import with_methods
 
 # What `model.export` of Keras writes.
 _SERVE = "serve"
@@ -33,6 +34,8 @@ def load(export_dir: Any, tags: Any = None, options: Any = None) -> LoadedModel:
     """Loads a saved model; its variables are created in the current scope."""
     exported = train.load_exported(export_dir)
     model = LoadedModel(exported.variables)
+    for variable in exported.variables:
+        with_methods(variable)
     for path, variable in exported.named_variables.items():
         _put(model, path, variable)
     traces: dict[str, list[Any]] = {}
