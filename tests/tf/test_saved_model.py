@@ -509,3 +509,14 @@ def test_loaded_variables_have_the_methods_of_tensorflow(path):
     assert loaded.w.shape.as_list() == [2, 1]
     assert loaded.w.sparse_read([1]).numpy().tolist() == [[2.0]]
     assert loaded.count(tf.constant(2)).numpy() == loaded.calls.numpy() == 2
+
+
+def test_concrete_functions_of_unknown_rank_are_saved(path):
+    # As TensorFlow 2.21.
+    module = tf.Module()
+    module.f = tf.function(lambda x: x + 1.0)
+    module.f.get_concrete_function(tf.TensorSpec(None, tf.float32))
+    tf.saved_model.save(module, path)
+    loaded = tf.saved_model.load(path)
+    assert loaded.f(tf.constant(1.0)).numpy() == 2.0
+    assert loaded.f(tf.constant([1.0])).numpy().tolist() == [2.0]

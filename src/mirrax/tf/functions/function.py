@@ -282,7 +282,7 @@ def _spec_of(leaf: Any) -> Any:
 
 def _is_exportable(leaf: Any) -> bool:
     if isinstance(leaf, mirrax.TensorSpec):
-        return leaf.shape is not None and leaf.dtype != object
+        return leaf.dtype != object
     return isinstance(leaf, bool | int | float | str | None)
 
 
