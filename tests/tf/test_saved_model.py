@@ -465,3 +465,58 @@ def test_open_sizes_are_multiplied_and_sliced(flatten, path):
     module.f = tf.function(flatten, input_signature=[tf.TensorSpec([None, None])])
     tf.saved_model.save(module, path)
     assert tf.saved_model.load(path).f(X).tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_functions_of_unknown_rank_are_saved_for_several_ranks(path):
+    # As TensorFlow 2.21.
+    module = tf.Module()
+    module.f = tf.function(
+        lambda x: {"sum": x + 1.0, "rank": tf.rank(x)},
+        input_signature=[tf.TensorSpec(None, tf.float32)],
+    )
+    tf.saved_model.save(module, path, signatures=module.f)
+    tf.saved_model.save(tf.saved_model.load(path), path + "_again")
+    loaded = tf.saved_model.load(path + "_again")
+    signatures = tf.saved_model.load(path).signatures
+    tf.saved_model.save(loaded, path, signatures=signatures)
+    serve = tf.saved_model.load(path).signatures["serving_default"]
+    for shape in ((), (2,), (1, 2), (2, 1, 2)):
+        for given in (loaded.f(tf.ones(shape)), serve(x=tf.ones(shape))):
+            assert given["sum"].numpy().tolist() == np.full(shape, 2.0).tolist()
+            assert given["rank"].numpy() == len(shape)
+    assert serve.inputs == [tf.TensorSpec(None, tf.float32, "x")]
+    assert serve.structured_outputs["sum"].shape is None
+    with pytest.raises(ValueError, match="Could not find matching concrete function"):
+        loaded.f(tf.ones([1] * 5))
+
+
+def test_functions_are_saved_for_the_ranks_that_they_can_have(path):
+    module = tf.Module()
+    module.f = tf.function(
+        lambda x: tf.reduce_sum(x, axis=1),
+        input_signature=[tf.TensorSpec(None, tf.float32)],
+    )
+    tf.saved_model.save(module, path)
+    loaded = tf.saved_model.load(path)
+    assert loaded.f(tf.ones([2, 3])).numpy().tolist() == [3.0, 3.0]
+    with pytest.raises(ValueError, match="Could not find matching concrete function"):
+        loaded.f(tf.constant(1.0))
+
+
+def test_loaded_variables_have_the_methods_of_tensorflow(path):
+    tf.saved_model.save(Linear(), path)
+    loaded = tf.saved_model.load(path)
+    assert loaded.w.shape.as_list() == [2, 1]
+    assert loaded.w.sparse_read([1]).numpy().tolist() == [[2.0]]
+    assert loaded.count(tf.constant(2)).numpy() == loaded.calls.numpy() == 2
+
+
+def test_concrete_functions_of_unknown_rank_are_saved(path):
+    # As TensorFlow 2.21.
+    module = tf.Module()
+    module.f = tf.function(lambda x: x + 1.0)
+    module.f.get_concrete_function(tf.TensorSpec(None, tf.float32))
+    tf.saved_model.save(module, path)
+    loaded = tf.saved_model.load(path)
+    assert loaded.f(tf.constant(1.0)).numpy() == 2.0
+    assert loaded.f(tf.constant([1.0])).numpy().tolist() == [2.0]

@@ -93,3 +93,31 @@ def test_python_numbers_inside_structures_are_part_of_the_program():
     for n in (2, 2.0, 2):
         scaled(jnp.float32(2), {"n": n})
     assert [type(n) for n in seen] == [int, float]
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "reason"),
+    [
+        ((1, 2, 3), {}, "too many positional arguments"),
+        ((1,), {}, "missing a required argument: 'y'"),
+        ((1, 2), {"z": 2}, "got an unexpected keyword argument 'z'"),
+    ],
+    ids=["too many", "missing", "unknown"],
+)
+def test_wrong_arguments_are_refused_as_in_tensorflow(args, kwargs, reason):
+    @tf.function
+    def total(x, y):
+        return x + y
+
+    expected = rf"Binding inputs to tf.function failed due to `{reason}`.*total\(x, y\)"
+    with pytest.raises(TypeError, match=expected):
+        total(*args, **kwargs)
+
+
+def test_type_errors_of_the_function_itself_are_its_own():
+    @tf.function
+    def fails(x):
+        return len(5)
+
+    with pytest.raises(TypeError, match="has no len"):
+        fails(tf.constant(1.0))

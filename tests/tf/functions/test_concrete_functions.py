@@ -15,7 +15,8 @@ def scaled(x, factor, shift=0.0):
 def test_python_values_are_settled():
     triple = scaled.get_concrete_function(TensorSpec([]), 3)
     assert float(triple(np.float32(5))) == 15.0
-    assert triple.structured_input_signature == ((TensorSpec([]), 3), {})
+    expected = (TensorSpec([], name="x"), 3, 0.0), {}
+    assert triple.structured_input_signature == expected
 
 
 def test_array_stands_for_its_kind():
@@ -41,9 +42,108 @@ def test_other_kinds_are_refused():
 def test_other_counts_are_refused():
     triple = scaled.get_concrete_function(TensorSpec([]), 3)
     with pytest.raises(TypeError, match="takes only the arrays it was created for"):
-        triple(np.float32(1), 3)
-    with pytest.raises(TypeError, match=r"0 arrays, and unexpected \['factor'\]"):
+        triple(np.float32(1), 3, 0.0, 1)
+    with pytest.raises(TypeError, match=r"0 arrays, and \['factor'\]"):
         triple(factor=3)
+
+
+def test_fixed_arguments_can_be_given_as_they_were():
+    triple = scaled.get_concrete_function(TensorSpec([]), 3)
+    assert float(triple(np.float32(5), 3)) == float(triple(np.float32(5), factor=3))
+    with pytest.raises(TypeError, match=r"`Can not cast 4 to Literal\[3\]`"):
+        triple(np.float32(5), factor=4)
+
+
+def test_names_of_nested_arrays_are_paths():
+    # As TensorFlow 2.21.
+    @tf.function
+    def total(first, *args, **kwargs):
+        return first[0] + args[0]
+
+    one = tf.constant(1.0)
+    concrete = total.get_concrete_function([one, one], one, tf.constant(1), k={"z": 2})
+    assert [spec.name for spec in concrete.inputs] == [
+        "first_0",
+        "first_1",
+        "args_0",
+        "args_1",
+    ]
+
+
+def test_equal_names_are_numbered():
+    # As TensorFlow 2.21.
+    @tf.function
+    def difference(x, **kwargs):
+        return x - kwargs["a"]
+
+    spec = tf.TensorSpec([], name="x")
+    concrete = difference.get_concrete_function(spec, a=spec)
+    five, two = tf.constant(5.0), tf.constant(2.0)
+    assert concrete(x=five, x_1=two).numpy() == 3.0
+    assert concrete(x=five, a=two).numpy() == 3.0
+
+
+def test_whole_calls_come_before_names_of_arrays():
+    # As TensorFlow 2.21.
+    concrete = tf.function(lambda x, y: x - y).get_concrete_function(
+        x=TensorSpec([], name="y"), y=TensorSpec([], name="x")
+    )
+    assert concrete(x=tf.constant(5.0), y=tf.constant(2.0)).numpy() == 3.0
+
+
+def test_variables_are_arguments():
+    # As TensorFlow 2.21.
+    concrete = tf.function(lambda v: v + 1).get_concrete_function(tf.Variable(1.0))
+    assert concrete(tf.Variable(3.0)).numpy() == 4.0
+
+
+def test_equal_concrete_functions_are_one():
+    # As TensorFlow 2.21.
+    same = scaled.get_concrete_function(TensorSpec([]), 3)
+    assert scaled.get_concrete_function(np.float32(2), 3) is same
+    assert scaled.get_concrete_function(TensorSpec([]), 2) is not same
+    of_method = Model(2.0).total.get_concrete_function()
+    assert Model(3.0).total.get_concrete_function() is not of_method
+
+
+def test_outputs_are_described():
+    # As TensorFlow 2.21.
+    count = tf.Variable(0)
+
+    @tf.function
+    def parts(x, k=2):
+        count.assign_add(1)
+        return {"a": x, "b": (tf.reduce_sum(x, 1), [k])}
+
+    concrete = parts.get_concrete_function(TensorSpec([None, 2]))
+    assert concrete.output_shapes == {"a": (None, 2), "b": ((None,), [()])}
+    assert concrete.output_dtypes == {"a": tf.float32, "b": (tf.float32, [tf.int32])}
+    assert [spec.shape for spec in concrete.outputs] == [(None, 2), (None,), ()]
+    assert concrete.pretty_printed_signature() == (
+        "Input Parameters:\n"
+        "  x (POSITIONAL_OR_KEYWORD): "
+        "TensorSpec(shape=(None, 2), dtype=tf.float32, name=None)\n"
+        "  k (POSITIONAL_OR_KEYWORD): Literal[2]\n"
+        "Output Type:\n"
+        "  Dict[['a', TensorSpec(shape=(None, 2), dtype=tf.float32, name=None)], "
+        "['b', Tuple[TensorSpec(shape=(None,), dtype=tf.float32, name=None), "
+        "List[TensorSpec(shape=(), dtype=tf.int32, name=None)]]]]"
+    )
+    assert count.numpy() == 0
+
+
+def test_unknown_first_sizes_are_the_same():
+    # As TensorFlow 2.21.
+    batch = TensorSpec([None, 2])
+    concrete = tf.function(lambda x, y: x + y).get_concrete_function(batch, batch)
+    assert concrete.output_shapes == (None, 2)
+
+
+def test_rank_of_outputs_is_unknown_if_that_of_an_argument_is():
+    # As TensorFlow 2.21.
+    concrete = tf.function(lambda x: 2 * x).get_concrete_function(TensorSpec(None))
+    assert concrete.output_shapes == tf.TensorShape(None)
+    assert concrete.output_shapes.rank is None
 
 
 def test_signature_says_what_the_arrays_are():

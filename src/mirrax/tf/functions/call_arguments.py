@@ -78,6 +78,7 @@ class CallArguments:
     """
 
     def __init__(self, fn: Callable[..., Any]) -> None:
+        self._fn = fn
         self._signature = _named_signature(fn)
         self._defaults = {
             parameter.name: parameter.default
@@ -99,6 +100,21 @@ class CallArguments:
             if name in bound.arguments and _is_same(bound.arguments[name], default):
                 del bound.arguments[name]
         return bound.args, bound.kwargs
+
+    def check(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        """Raises a TypeError if the function does not take these arguments."""
+        try:
+            signature = inspect.signature(self._fn)
+        except ValueError:  # Some builtins have none.
+            return
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            name = getattr(self._fn, "__name__", repr(self._fn))
+            raise TypeError(
+                f"Binding inputs to tf.function failed due to `{error}`. Received: "
+                f"{args} and {kwargs} for {name}{signature}."
+            ) from error
 
 
 def _named_signature(fn: Callable[..., Any]) -> inspect.Signature:

@@ -135,6 +135,7 @@ class Function(mirrax.Function[..., Any]):
         self._created: set[Any] = set()
         self._call_arguments = CallArguments(func)
         self._traced: list[tuple[Any, tuple[Any, dict[str, Any]]]] = []
+        self._concrete = weakref.WeakValueDictionary[Any, ConcreteFunction]()
 
     @override
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -149,6 +150,7 @@ class Function(mirrax.Function[..., Any]):
             return self.creating(args, error)(*args, **kwargs)
         except TypeError:
             if not any(map(is_string_tensor, nest.flatten((args, kwargs)))):
+                self._call_arguments.check(args, kwargs)
                 raise
             # Strings are on the host, and so is a function of them.
             return self.fn(*args, **kwargs)
@@ -249,16 +251,17 @@ class Function(mirrax.Function[..., Any]):
                 none with an `input_signature`.
             kwargs: The same, by keyword.
         """
-        num_bound = int(self.is_method)
-        if self.input_signature is not None and len(args) + len(kwargs) == num_bound:
-            args = (*args, *self.input_signature)
-        made = ConcreteFunction(self, self.python_function, args, kwargs)
-        call = nest.map_structure(_spec_of, (args[num_bound:], kwargs))
+        bound, args = args[: int(self.is_method)], args[int(self.is_method) :]
+        if self.input_signature is not None and not args and not kwargs:
+            args = tuple(self.input_signature)
+        made = ConcreteFunction(self, self.python_function, bound, args, kwargs)
+        made = self._concrete.setdefault(made.key, made)
+        call = nest.map_structure(_spec_of, (args, kwargs))
         if self.input_signature is None and all(
             map(_is_exportable, nest.flatten(call))
         ):
             # `tf.saved_model.save` saves what it is asked for, too.
-            self._keep_call(args, call)
+            self._keep_call(bound, call)
         return made
 
 
@@ -279,7 +282,7 @@ def _spec_of(leaf: Any) -> Any:
 
 def _is_exportable(leaf: Any) -> bool:
     if isinstance(leaf, mirrax.TensorSpec):
-        return leaf.shape is not None and leaf.dtype != object
+        return leaf.dtype != object
     return isinstance(leaf, bool | int | float | str | None)
 
 

@@ -5,23 +5,27 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 
-from mirrax import Variable, train
+import mirrax
+from mirrax import TensorSpec, Variable, train
 from mirrax.tf import nest
 from mirrax.tf.saved_model.options import (
     CALL,
     DEFAULT_SERVING_SIGNATURE_DEF_KEY,
     SIGNATURE,
 )
+from mirrax.tf.variables.variable_methods import with_methods
 
 # What `model.export` of Keras writes.
 _SERVE = "serve"
 
 # A step on the path to an attribute, as in `parts[0].weights['a']`.
 _STEP = re.compile(r"""\.?([^.\[@ ]+)|\[(\d+|'(?:\\.|[^'])*'|"(?:\\.|[^"])*")\]""")
+_NUMBER = re.compile(r"^\d+\|")
 # What follows the path in the name of a trace: its number, and its call.
 _TRACE = re.compile(r"(?:@\d+)?(?: (.*))?", re.DOTALL)
 
@@ -30,23 +34,32 @@ def load(export_dir: Any, tags: Any = None, options: Any = None) -> LoadedModel:
     """Loads a saved model; its variables are created in the current scope."""
     exported = train.load_exported(export_dir)
     model = LoadedModel(exported.variables)
+    for variable in exported.variables:
+        with_methods(variable)
     for path, variable in exported.named_variables.items():
         _put(model, path, variable)
     traces: dict[str, list[Any]] = {}
-    for name, fn in exported.functions.items():
+    served: dict[str, list[Any]] = {}
+    for numbered, fn in exported.functions.items():
+        name = _NUMBER.sub("", numbered)
         if name.startswith(SIGNATURE):
-            signature = Signature(fn, exported.output_signatures[name])
-            model.signatures[name.removeprefix(SIGNATURE)] = signature
+            outputs = exported.output_signatures[numbered]
+            served.setdefault(name, []).append((fn, outputs))
         else:
             path, call = _path_and_call(name)
             traces.setdefault(path, []).append(fn if call is None else Trace(fn, *call))
+    for name, programs in served.items():
+        model.signatures[name.removeprefix(SIGNATURE)] = Signature(programs)
     for path, found in traces.items():
         is_plain = len(found) == 1 and not isinstance(found[0], Trace)
         _put(model, path, found[0] if is_plain else Traces(path, found))
     if not model.signatures and _SERVE in exported.functions:
         outputs = exported.output_signatures[_SERVE]
-        served = Signature(exported.functions[_SERVE], outputs)
-        model.signatures = {_SERVE: served, DEFAULT_SERVING_SIGNATURE_DEF_KEY: served}
+        signature = Signature([(exported.functions[_SERVE], outputs)])
+        model.signatures = {
+            _SERVE: signature,
+            DEFAULT_SERVING_SIGNATURE_DEF_KEY: signature,
+        }
     return model
 
 
@@ -99,17 +112,20 @@ class Signature:
     """A signature of a loaded model: arrays by name in, a dict of arrays out.
 
     Args:
-        fn: The loaded function.
-        outputs: A `TensorSpec` for each of its results.
+        programs: The loaded functions, one for each rank that was saved, and a
+            `TensorSpec` for each of their results.
     """
 
-    def __init__(self, fn: Any, outputs: Any) -> None:
-        self.fn = fn
+    def __init__(self, programs: list[tuple[Any, Any]]) -> None:
+        self.functions = [fn for fn, _ in programs]
+        structures = [(fn.input_signature, _named(outs)) for fn, outs in programs]
+        specs, outputs = nest.map_structure(_common_spec, *structures)
         self._specs = {
-            spec.name or f"arg_{i}": spec
-            for i, spec in enumerate(nest.flatten(fn.input_signature))
+            spec.name or f"arg_{i}": spec for i, spec in enumerate(nest.flatten(specs))
         }
-        self.structured_outputs = _named(outputs)
+        self.structured_outputs = outputs
+        self.inputs = list(self._specs.values())
+        self.outputs = nest.flatten(outputs)
 
     @property
     def structured_input_signature(self) -> Any:
@@ -125,7 +141,15 @@ class Signature:
             )
         given |= kwargs
         leaves = [given[name] for name in self._specs]
-        return _named(self.fn(*nest.pack_sequence_as(self.fn.input_signature, leaves)))
+        structure = self.functions[0].input_signature
+        arrays = nest.pack_sequence_as(structure, leaves)
+        return _named(_called(self.functions, arrays, {}, "a signature"))
+
+
+def _common_spec(*specs: TensorSpec) -> TensorSpec:
+    first = specs[0]
+    is_open = any(spec.shape != first.shape for spec in specs)
+    return TensorSpec(None if is_open else first.shape, first.dtype, first.name)
 
 
 class Trace:
@@ -191,19 +215,26 @@ class Traces:
         self.functions = functions
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        for fn in self.functions:
-            try:
-                fitted, _ = fn.fitted(args, kwargs)
-            except (TypeError, ValueError) as error:
-                reason = error
-                continue
-            return fn(*fitted)
-        raise ValueError(
-            "Could not find matching concrete function to call loaded from the "
-            f"SavedModel. Received: {args} and {kwargs} for `{self._name}`. It was "
-            "saved for "
-            f"{[fn.input_signature for fn in self.functions]}."
-        ) from reason
+        return _called(self.functions, args, kwargs, self._name)
+
+
+def _called(functions: Sequence[Any], args: Any, kwargs: Any, name: str) -> Any:
+    """Calls the one of several loaded functions that takes these arguments."""
+    errors = []
+    for fn in functions:
+        try:
+            fitted, _ = fn.fitted(args, kwargs)
+        except (TypeError, ValueError) as error:
+            errors.append(error)
+            continue
+        return fn(*fitted)
+    if len(functions) == 1 and isinstance(functions[0], mirrax.Function):
+        raise errors[0]
+    raise ValueError(
+        "Could not find matching concrete function to call loaded from the SavedModel. "
+        f"Received: {args} and {kwargs} for `{name}`. It was saved for "
+        f"{[fn.input_signature for fn in functions]}."
+    ) from errors[-1]
 
 
 def _named(outputs: Any) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from typing import Any
 
 DEFAULT_SERVING_SIGNATURE_DEF_KEY = "serving_default"
 SIGNATURE = "signatures."
+# What the names of programs for several ranks begin with.
+ALTERNATIVE = "{number}|"
 CALL = "__call__"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,7 +13,11 @@ import jax.numpy as jnp
 import mirrax
 from mirrax import TensorSpec, Variable, train
 from mirrax.tf import nest
-from mirrax.tf.functions.concrete_functions import BoundFunction, ConcreteFunction
+from mirrax.tf.functions.concrete_functions import (
+    BoundFunction,
+    ConcreteFunction,
+    output_specs,
+)
 from mirrax.tf.functions.function import Function
 from mirrax.tf.saved_model.loading import (
     LoadedModel,
@@ -23,6 +27,7 @@ from mirrax.tf.saved_model.loading import (
     Traces,
 )
 from mirrax.tf.saved_model.options import (
+    ALTERNATIVE,
     CALL,
     DEFAULT_SERVING_SIGNATURE_DEF_KEY,
     SIGNATURE,
@@ -30,6 +35,9 @@ from mirrax.tf.saved_model.options import (
 from mirrax.tf.variables.module import Module
 
 _logger = logging.getLogger(__name__)
+
+# Programs are of arrays of known ranks.
+_NUM_RANKS = 5
 
 _SAVED = (Variable, mirrax.Function, BoundFunction, ConcreteFunction, Traces)
 
@@ -49,15 +57,15 @@ def save(
             of them.
         options: Accepted, without effect.
     """
-    given = {name: _concrete(fn) for name, fn in _named_signatures(signatures).items()}
+    given = dict(_signatures(signatures))
     functions = dict(_functions_of(obj))
     if _is_keras_model(obj):
         if not obj.built:
             _build(obj, [*functions.values(), *given.values()])
         if obj.built:
             functions[CALL] = obj
-            given = given or {DEFAULT_SERVING_SIGNATURE_DEF_KEY: obj}
-    functions |= {SIGNATURE + name: fn for name, fn in given.items()}
+            given = given or {SIGNATURE + DEFAULT_SERVING_SIGNATURE_DEF_KEY: obj}
+    functions = dict(_for_ranks(functions | given))
     if not functions:
         _logger.warning(
             "%r is saved without functions, because none was traced. Call it once "
@@ -79,6 +87,37 @@ def _functions_of(obj: Any) -> Iterator[tuple[str, Any]]:
             yield from _traced_functions(path, value)
         elif isinstance(value, Traces | mirrax.Function):
             yield from _loaded_functions(path, value)
+
+
+def _for_ranks(functions: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yields the functions; those of arrays of unknown rank once for each of a few.
+
+    All arrays of unknown rank have the same one.
+    """
+    for name, saved in functions.items():
+        fn, specs = saved if isinstance(saved, tuple) else (saved, [])
+        if all(spec.shape is not None for spec in nest.flatten(specs)):
+            yield name, saved
+            continue
+        shapes = [[None] * rank for rank in range(_NUM_RANKS)]
+        known = [nest.map_structure(_with_shape(shape), specs) for shape in shapes]
+        accepted = [specs for specs in known if _accepts(fn, specs)]
+        if not accepted:
+            yield name, saved
+        for number, specs in enumerate(accepted):
+            yield ALTERNATIVE.format(number=number) + name, (fn, specs)
+
+
+def _with_shape(shape: Any) -> Callable[[TensorSpec], TensorSpec]:
+    return lambda x: TensorSpec(shape, x.dtype, x.name) if x.shape is None else x
+
+
+def _accepts(fn: Any, specs: Any) -> bool:
+    try:
+        output_specs(fn, specs)
+    except Exception:
+        return False
+    return True
 
 
 def _traced_functions(path: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -202,26 +241,26 @@ def _zeros(spec: Any) -> Any:
     return jnp.zeros([size or 1 for size in spec.shape], spec.dtype)
 
 
-def _named_signatures(signatures: Any) -> dict[str, Any]:
+def _signatures(signatures: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the name of each signature, and a function with what it takes."""
     if signatures is None:
-        return {}
-    if isinstance(signatures, Mapping):
-        return dict(signatures)
-    return {DEFAULT_SERVING_SIGNATURE_DEF_KEY: signatures}
-
-
-def _concrete(given: Any) -> Any:
-    """Returns a signature as a function of arrays, and their specs."""
-    if isinstance(given, Function | BoundFunction):
-        given = given.get_concrete_function()
-    if isinstance(given, Signature):
-        return given.fn, given.fn.input_signature
-    if not isinstance(given, ConcreteFunction):
-        raise ValueError(
-            "A signature is a concrete function, or a `tf.function` with an "
-            f"`input_signature`. Received: {given!r}."
-        )
-    return given, given.named_inputs
+        return
+    if not isinstance(signatures, Mapping):
+        signatures = {DEFAULT_SERVING_SIGNATURE_DEF_KEY: signatures}
+    for name, given in signatures.items():
+        if isinstance(given, Signature):
+            for number, fn in enumerate(given.functions):
+                prefix = ALTERNATIVE.format(number=number)
+                yield prefix + SIGNATURE + name, (fn, fn.input_signature)
+            continue
+        is_function = isinstance(given, Function | BoundFunction)
+        concrete = given.get_concrete_function() if is_function else given
+        if not isinstance(concrete, ConcreteFunction):
+            raise ValueError(
+                "A signature is a concrete function, or a `tf.function` with an "
+                f"`input_signature`. Received: {given!r}."
+            )
+        yield SIGNATURE + name, (concrete, concrete.named_inputs)
 
 
 def _is_keras_model(obj: Any) -> bool:
