@@ -38,6 +38,10 @@ class WrongType(ValueError, TypeError):  # noqa: N818
     """An argument has a type that the function does not take."""
 
 
+class WrongShape(ValueError):  # noqa: N818
+    """A value does not have the shape of the variable that it is written to."""
+
+
 # TensorFlow raises a TypeError here, and a wrong value is a ValueError.
 class LossyConversion(TypeError, ValueError):  # noqa: N818
     """A number does not convert to a dtype without loss."""

@@ -208,6 +208,12 @@ def test_broadcast_to_a_device_gives_an_array_there(two_replicas, value):
     assert result == 5.0
 
 
+def test_broadcast_refuses_values_of_replicas(two_replicas):
+    value = mirrax.PerReplica((1.0, 2.0))
+    with pytest.raises(ValueError, match="Received: a value of each replica"):
+        two_replicas.extended.broadcast_to(value, "CPU:1")
+
+
 def test_broadcast_leaves_the_given_array_alone(two_replicas):
     v = create(two_replicas, [0.0, 0.0])
     mine = jnp.array([1.0, 2.0])

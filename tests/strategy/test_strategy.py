@@ -229,6 +229,22 @@ def test_none_can_be_the_value_of_a_replica(two_replicas, engine):
     assert parts(two_replicas, result) == [1.0, 1.0]
 
 
+@pytest.mark.parametrize("shape", [(), (2,)], ids=["scalar", "vector"])
+def test_compiled_function_returns_values_from_a_function(strategy, shape):
+    @mirrax.function
+    def make():
+        return strategy.experimental_distribute_values_from_function(
+            lambda context: jnp.ones(shape) * context.replica_id_in_sync_group
+        )
+
+    for value in (make(), make()):
+        found = strategy.experimental_local_results(value)
+        assert [part.shape for part in found] == [shape] * len(found)
+        assert [float(part.sum()) for part in found] == [
+            float(np.prod(shape)) * i for i in range(strategy.num_replicas_in_sync)
+        ]
+
+
 def test_none_can_be_the_value_of_some_replicas(two_replicas):
     _, value = two_replicas.experimental_distribute_values_from_function(
         lambda c: ("x", c.replica_id_in_sync_group or None)

@@ -27,6 +27,11 @@ def put_on_destinations(array: Any, destinations: Any, topology: Topology) -> An
     """Returns `array` on the devices of `destinations`, mirrored if several."""
     if isinstance(array, jax.core.Tracer):
         return Mirrored(array)
+    if isinstance(array, DistributedValues):
+        raise ValueError(
+            "Destinations get one value, the same on each of them. Received: a value "
+            f"of each replica, {array!r}. Combine it with `reduce_to`."
+        )
     devices = devices_of(destinations, topology)
     if len(devices) == 1:
         return _on_device(array, devices[0])

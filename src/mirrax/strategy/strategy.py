@@ -299,6 +299,10 @@ class Strategy:
         """Returns a value with a part for each replica: `value_fn(ValueContext)`."""
         guards.require_cross_replica("`experimental_distribute_values_from_function`")
         topology = self.topology
+        overlay = stack.overlay()
+        if overlay is not None:
+            # The value that a function returns has a part on each device.
+            overlay.note_run(self)
         parts = []
         for index, device in zip(
             topology.local_replicas, topology.local_devices, strict=True

@@ -13,7 +13,7 @@ import numpy as np
 from mirrax._jax.arrays import copied, is_stored
 from mirrax._jax.traces import evaluated
 from mirrax.context import stack
-from mirrax.errors import LossyConversion, TracedInitialValue, WrongType
+from mirrax.errors import LossyConversion, TracedInitialValue, WrongShape, WrongType
 from mirrax.options import VariableAggregation, VariableSynchronization
 from mirrax.values.array_like import as_array, is_prng_key, without_weak_type
 
@@ -154,7 +154,7 @@ def fitting(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str)
             )
         value = plain.astype(dtype)
     if value.shape != shape:
-        raise ValueError(
+        raise WrongShape(
             f"Variable '{name}' has the fixed shape {shape}. Received: a value of "
             f"shape {value.shape}. Reshape or broadcast it first."
         )

@@ -70,7 +70,7 @@ class DeprecatedMethods:
 
     def group(self: Any, value: Any, name: str | None = None) -> Any:
         results = self.unwrap(value)
-        return results[0] if len(results) == 1 else None
+        return results[0] if len(results) == 1 and name is None else None
 
     def colocate_vars_with(
         self: Any, colocate_with_variable: Any

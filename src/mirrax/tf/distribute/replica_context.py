@@ -37,6 +37,13 @@ class ReplicaContext:
         with jax.ensure_compile_time_eval():
             return jnp.asarray(number, jnp.int32)
 
+    @property
+    def devices(self) -> Any:
+        """The name of this replica's device; nested for mirrored strategies."""
+        names = self._context.devices
+        kinds = (mirrax.MirroredStrategy, mirrax.MultiWorkerMirroredStrategy)
+        return [list(names)] if isinstance(self.strategy, kinds) else names
+
     def all_reduce(self, reduce_op: Any, value: Any, options: Any = None) -> Any:
         """Returns `value` combined; the rows of `IndexedSlices` stand side by side."""
         leaves, structure = jax.tree.flatten(value, is_leaf=is_slices)

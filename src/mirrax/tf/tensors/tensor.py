@@ -45,7 +45,9 @@ class TypeSpec(metaclass=_TypeSpecType):
 
 
 def type_spec_from_value(value: Any) -> Any:
-    """Returns the spec of a tensor, a variable or an array."""
+    """Returns the spec of a tensor, a variable, an array or a `PerReplica`."""
+    if isinstance(value, mirrax.PerReplica):
+        return mirrax.PerReplicaSpec(tuple(map(type_spec_from_value, value.values)))
     if isinstance(value, RaggedTensor):
         return RaggedTensorSpec(value.shape, value.dtype)  # type: ignore[call-arg]
     if isinstance(value, SparseTensor):
@@ -280,6 +282,8 @@ for _kind in (jax.Array, jax.core.Tracer):
         setattr(_kind, _name, _function)
 mirrax.DistributedValues.part_repr = _repr
 mirrax.DistributedValues.part_str = _str
+# In TensorFlow there is no other name for the specs of the parts.
+setattr(mirrax.PerReplicaSpec, "_value_specs", property(lambda spec: spec.parts))  # noqa: B010
 mirrax.TensorSpec.is_compatible_with = _is_compatible_with  # type: ignore[attr-defined]
 for _name in ("from_tensor", "from_spec"):
     setattr(mirrax.TensorSpec, _name, staticmethod(_spec_of))

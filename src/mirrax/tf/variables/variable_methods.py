@@ -11,7 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import mirrax
+from mirrax.errors import InvalidArgumentError, WrongShape
 from mirrax.tf.errors import OutOfRangeError
+from mirrax.tf.functions.python_functions import inside_function
 from mirrax.tf.tensors.indexed_slices import IndexedSlices
 from mirrax.tf.tensors.indexing import gather, gather_nd, keys_of
 from mirrax.tf.tensors.tensor import dtype_of_numbers, tensor
@@ -126,6 +128,16 @@ def _divided(value: Any, indices: Any, divisors: Any) -> Any:
     return jax.lax.div(value, factors)
 
 
+def _updated(update: Callable[[Any], Any], delta: Any) -> Any:
+    try:
+        return update(delta)
+    except WrongShape as error:
+        # TensorFlow finds it in the kernel; while it traces, from the shapes.
+        if inside_function():
+            raise
+        raise InvalidArgumentError(str(error)) from None
+
+
 class _Methods:
     """A mix-in for the classes of variables."""
 
@@ -170,7 +182,7 @@ class _Methods:
         name: Any = None,
         read_value: Any = True,
     ) -> Any:
-        written = super().assign_add(delta)  # type: ignore[misc]
+        written = _updated(super().assign_add, delta)  # type: ignore[misc]
         return written if read_value else None
 
     def assign_sub(
@@ -180,7 +192,7 @@ class _Methods:
         name: Any = None,
         read_value: Any = True,
     ) -> Any:
-        written = super().assign_sub(delta)  # type: ignore[misc]
+        written = _updated(super().assign_sub, delta)  # type: ignore[misc]
         return written if read_value else None
 
     def __getitem__(self, key: Any) -> Any:
