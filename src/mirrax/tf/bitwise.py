@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from mirrax.tf.missing_names import names_of
-from mirrax.tf.tensors.tensor import of_one, of_two
+from mirrax.tf.operations import of_one, of_two
 
 bitwise_and = of_two(jnp.bitwise_and)
 bitwise_or = of_two(jnp.bitwise_or)

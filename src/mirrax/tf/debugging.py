@@ -12,12 +12,11 @@ import numpy as np
 from mirrax.tf.dtypes import limits
 from mirrax.tf.errors import InvalidArgumentError
 from mirrax.tf.missing_names import names_of
+from mirrax.tf.operations import Array, operations
 from mirrax.tf.tensors.tensor import is_traced, operands, tensor
 
 
-def Assert(  # noqa: N802 - TensorFlow's name
-    condition: Any, data: Any, summarize: Any = None, name: Any = None
-) -> None:
+def Assert(condition: Any, data: Any, summarize: Any = None) -> None:  # noqa: N802 - TensorFlow's name
     """Raises with `data` unless the condition holds."""
     _require(condition, "", "Expected a condition to hold", *data)
 
@@ -77,7 +76,6 @@ def assert_near(
     atol: Any = None,
     message: Any = None,
     summarize: Any = None,
-    name: Any = None,
 ) -> None:
     left, right = operands(x, y)
     tolerance = 10 * float(limits(tensor(left).dtype).eps)
@@ -90,33 +88,28 @@ def assert_near(
     _require(near, message, "Expected x and y to be near", left, right)
 
 
-def assert_all_finite(x: Any, message: Any, name: Any = None) -> Any:
-    array = tensor(x)
-    _require(jnp.isfinite(array), message, "Expected finite values", array)
-    return array
+def assert_all_finite(x: Array, message: Any) -> Any:
+    _require(jnp.isfinite(x), message, "Expected finite values", x)
+    return x
 
 
-def check_numerics(tensor: Any, message: Any, name: Any = None) -> Any:
+def check_numerics(tensor: Any, message: Any) -> Any:
     return assert_all_finite(tensor, message)
 
 
 # Shapes and dtypes are checked at once, also while code is traced.
 
 
-def assert_rank(x: Any, rank: int, message: Any = None, name: Any = None) -> None:
-    _require_known(tensor(x).ndim == rank, message, f"rank {rank}", tensor(x))
+def assert_rank(x: Array, rank: int, message: Any = None) -> None:
+    _require_known(x.ndim == rank, message, f"rank {rank}", x)
 
 
-def assert_rank_at_least(
-    x: Any, rank: int, message: Any = None, name: Any = None
-) -> None:
-    found = tensor(x)
-    _require_known(found.ndim >= rank, message, f"a rank of at least {rank}", found)
+def assert_rank_at_least(x: Array, rank: int, message: Any = None) -> None:
+    _require_known(x.ndim >= rank, message, f"a rank of at least {rank}", x)
 
 
-def assert_rank_in(x: Any, ranks: Any, message: Any = None, name: Any = None) -> None:
-    found = tensor(x)
-    _require_known(found.ndim in ranks, message, f"a rank in {ranks}", found)
+def assert_rank_in(x: Array, ranks: Any, message: Any = None) -> None:
+    _require_known(x.ndim in ranks, message, f"a rank in {ranks}", x)
 
 
 def set_log_device_placement(enabled: bool) -> None:
@@ -127,32 +120,24 @@ def get_log_device_placement() -> bool:
     return False
 
 
-def assert_scalar(tensor: Any, message: Any = None, name: Any = None) -> Any:
+def assert_scalar(tensor: Any, message: Any = None) -> Any:
     assert_rank(tensor, 0, message)
     return tensor
 
 
-def assert_type(
-    tensor: Any, tf_type: Any, message: Any = None, name: Any = None
-) -> None:
-    found = _tensor(tensor)
+def assert_type(tensor: Array, tf_type: Any, message: Any = None) -> None:
     wanted = jax.dtypes.canonicalize_dtype(tf_type)
-    if found.dtype != wanted:
-        raise TypeError(f"{message or ''} Expected {wanted}. Received: {found.dtype}.")
+    if tensor.dtype != wanted:
+        raise TypeError(f"{message or ''} Expected {wanted}. Received: {tensor.dtype}.")
 
 
-def assert_integer(x: Any, message: Any = None, name: Any = None) -> None:
-    found = tensor(x)
-    if not jnp.issubdtype(found.dtype, jnp.integer):
-        raise TypeError(f"{message or ''} Expected integers. Received: {found.dtype}.")
+def assert_integer(x: Array, message: Any = None) -> None:
+    if not jnp.issubdtype(x.dtype, jnp.integer):
+        raise TypeError(f"{message or ''} Expected integers. Received: {x.dtype}.")
 
 
 def assert_shapes(
-    shapes: Any,
-    data: Any = None,
-    summarize: Any = None,
-    message: Any = None,
-    name: Any = None,
+    shapes: Any, data: Any = None, summarize: Any = None, message: Any = None
 ) -> None:
     """Raises unless each tensor has its shape; equal letters mean equal sizes."""
     known: dict[Any, int] = {}
@@ -178,6 +163,5 @@ def _require_known(holds: bool, message: Any, rule: str, found: Any) -> None:
         raise ValueError(f"{text}Expected {rule}. Received: shape {found.shape}.")
 
 
-_tensor = tensor
-
+operations(globals())
 __getattr__ = names_of("tf.debugging")

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from mirrax.tf.dtypes import canonical, float32
 from mirrax.tf.missing_names import names_of
-from mirrax.tf.tensors.tensor import of_one, tensor
+from mirrax.tf.operations import Array, of_one, operations
 
 fft = of_one(jnp.fft.fft)
 fft2d = of_one(jnp.fft.fft2)
@@ -17,12 +17,12 @@ ifft = of_one(jnp.fft.ifft)
 ifft2d = of_one(jnp.fft.ifft2)
 
 
-def rfft(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Any:
-    return jnp.fft.rfft(tensor(input_tensor), _size(fft_length))
+def rfft(input_tensor: Array, fft_length: Any = None) -> Any:
+    return jnp.fft.rfft(input_tensor, _size(fft_length))
 
 
-def irfft(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Any:
-    return jnp.fft.irfft(tensor(input_tensor), _size(fft_length))
+def irfft(input_tensor: Array, fft_length: Any = None) -> Any:
+    return jnp.fft.irfft(input_tensor, _size(fft_length))
 
 
 def _size(length: Any) -> int | None:
@@ -30,14 +30,12 @@ def _size(length: Any) -> int | None:
     return None if length is None else int(jnp.ravel(jnp.asarray(length))[0])
 
 
-def hann_window(
-    window_length: int, periodic: bool = True, dtype: Any = float32, name: Any = None
-) -> Any:
+def hann_window(window_length: int, periodic: bool = True, dtype: Any = float32) -> Any:
     return _raised_cosine(0.5, window_length, periodic, dtype)
 
 
 def hamming_window(
-    window_length: int, periodic: bool = True, dtype: Any = float32, name: Any = None
+    window_length: int, periodic: bool = True, dtype: Any = float32
 ) -> Any:
     return _raised_cosine(0.54, window_length, periodic, dtype)
 
@@ -51,16 +49,15 @@ def _raised_cosine(mean: float, length: int, periodic: bool, dtype: Any) -> Any:
 
 
 def frame(
-    signal: Any,
+    signal: Array,
     frame_length: int,
     frame_step: int,
     pad_end: bool = False,
     pad_value: Any = 0,
     axis: int = -1,
-    name: Any = None,
 ) -> Any:
     """Returns overlapping parts of a signal, as a new axis before `axis`."""
-    values = jnp.moveaxis(tensor(signal), axis, -1)
+    values = jnp.moveaxis(signal, axis, -1)
     size = values.shape[-1]
     count = (
         -(-size // frame_step) if pad_end else 1 + (size - frame_length) // frame_step
@@ -82,7 +79,6 @@ def stft(
     fft_length: int | None = None,
     window_fn: Callable[..., Any] | None = hann_window,
     pad_end: bool = False,
-    name: Any = None,
 ) -> Any:
     """Returns the spectra of the frames of a signal.
 
@@ -94,4 +90,5 @@ def stft(
     return rfft(frames, fft_length or 1 << (frame_length - 1).bit_length())
 
 
+operations(globals())
 __getattr__ = names_of("tf.signal")

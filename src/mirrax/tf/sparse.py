@@ -13,12 +13,13 @@ import numpy as np
 from mirrax.tf.dtypes import limits
 from mirrax.tf.errors import InvalidArgumentError
 from mirrax.tf.missing_names import names_of
+from mirrax.tf.operations import operations
 from mirrax.tf.tensors.host_tensors import flat_array
 from mirrax.tf.tensors.sparse_tensors import SparseTensor
 from mirrax.tf.tensors.tensor import axes, library_of, sizes, tensor
 
 
-def from_dense(tensor: Any, name: Any = None) -> SparseTensor:
+def from_dense(tensor: Any) -> SparseTensor:
     """Returns the values that are not zero."""
     array = flat_array(tensor)
     found = np.nonzero(array)
@@ -26,10 +27,7 @@ def from_dense(tensor: Any, name: Any = None) -> SparseTensor:
 
 
 def to_dense(
-    sp_input: Any,
-    default_value: Any = None,
-    validate_indices: bool = True,
-    name: Any = None,
+    sp_input: Any, default_value: Any = None, validate_indices: bool = True
 ) -> Any:
     """Returns the dense tensor; dense tensors are returned as they are."""
     if not isinstance(sp_input, SparseTensor):
@@ -41,26 +39,22 @@ def to_dense(
     return tensor(library.where(mask, dense, tensor(default_value)))
 
 
-def reorder(sp_input: SparseTensor, name: Any = None) -> SparseTensor:
+def reorder(sp_input: SparseTensor) -> SparseTensor:
     """Returns the values in the order of the rows."""
     return _on_both(lambda x: x, sp_input)
 
 
-def reshape(sp_input: SparseTensor, shape: Any, name: Any = None) -> SparseTensor:
+def reshape(sp_input: SparseTensor, shape: Any) -> SparseTensor:
     """Returns the values in another shape."""
     return _on_both(lambda x: x.reshape(sizes(shape)), sp_input)
 
 
-def transpose(
-    sp_input: SparseTensor, perm: Any = None, name: Any = None
-) -> SparseTensor:
+def transpose(sp_input: SparseTensor, perm: Any = None) -> SparseTensor:
     """Returns the values with other dimensions first."""
     return _on_both(lambda x: x.transpose(perm), sp_input)
 
 
-def expand_dims(
-    sp_input: SparseTensor, axis: int | None = None, name: Any = None
-) -> SparseTensor:
+def expand_dims(sp_input: SparseTensor, axis: int | None = None) -> SparseTensor:
     """Returns the values with one more dimension, by default the last."""
     place = -1 if axis is None else axis
     return _on_both(lambda x: library_of(x).expand_dims(x, place), sp_input)
@@ -71,9 +65,7 @@ def concat(axis: int, sp_inputs: Any, *_: Any, **__: Any) -> SparseTensor:
     return _on_both(lambda *xs: library_of(*xs).concatenate(xs, axis), *sp_inputs)
 
 
-def slice(
-    sp_input: SparseTensor, start: Any, size: Any, name: Any = None
-) -> SparseTensor:
+def slice(sp_input: SparseTensor, start: Any, size: Any) -> SparseTensor:
     """Returns the part that begins at `start`; it may be smaller than `size`."""
     pairs = zip(sizes(start), sizes(size), strict=True)
     part = tuple(builtins.slice(first, first + count) for first, count in pairs)
@@ -98,7 +90,7 @@ def reduce_max(
     return jnp.where(jnp.any(mask, **over), largest, 0)
 
 
-def add(a: Any, b: Any, threshold: Any = 0, name: Any = None) -> Any:
+def add(a: Any, b: Any, threshold: Any = 0) -> Any:
     """Returns a sum: a sparse tensor, if both are; else a dense one."""
     if not (isinstance(a, SparseTensor) and isinstance(b, SparseTensor)):
         return to_dense(a) + to_dense(b)
@@ -131,15 +123,12 @@ def _on_both(function: Callable[..., Any], *given: SparseTensor) -> SparseTensor
 
 
 def sparse_dense_matmul(
-    sp_a: Any,
-    b: Any,
-    adjoint_a: bool = False,
-    adjoint_b: bool = False,
-    name: Any = None,
+    sp_a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False
 ) -> Any:
     """Returns a matrix product, computed with the dense matrix."""
     left, right = tensor(to_dense(sp_a)), tensor(to_dense(b))
     return (left.T if adjoint_a else left) @ (right.T if adjoint_b else right)
 
 
+operations(globals())
 __getattr__ = names_of("tf.sparse")

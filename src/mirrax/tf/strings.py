@@ -10,7 +10,8 @@ import numpy as np
 
 from mirrax.tf.dtypes import canonical, float32
 from mirrax.tf.missing_names import names_of
-from mirrax.tf.tensors.ragged_tensors import RaggedTensor, on_values
+from mirrax.tf.operations import Values, operations
+from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import string_tensor, tensor
 
 
@@ -33,7 +34,7 @@ def as_string(input: Any, precision: int = -1, *_: Any, **__: Any) -> Any:
     return string_tensor(texts).reshape(array.shape)
 
 
-def join(inputs: Any, separator: str = "", name: Any = None) -> Any:
+def join(inputs: Any, separator: str = "") -> Any:
     arrays = np.broadcast_arrays(*[string_tensor(x) for x in inputs])
     rows = zip(*[array.flat for array in arrays], strict=True)
     joined = [separator.encode().join(row) for row in rows]
@@ -41,11 +42,7 @@ def join(inputs: Any, separator: str = "", name: Any = None) -> Any:
 
 
 def reduce_join(
-    inputs: Any,
-    axis: Any = None,
-    keepdims: bool = False,
-    separator: str = "",
-    name: Any = None,
+    inputs: Any, axis: Any = None, keepdims: bool = False, separator: str = ""
 ) -> Any:
     """Joins the strings along an axis; all of them by default."""
     between = separator.encode()
@@ -61,8 +58,7 @@ def reduce_join(
     return np.expand_dims(result, axis) if keepdims else result
 
 
-@on_values
-def length(input: Any, unit: str = "BYTE", name: Any = None) -> Any:
+def length(input: Values, unit: str = "BYTE") -> Any:
     is_bytes = unit == "BYTE"
     count = len if is_bytes else lambda text: len(text.decode())
     return tensor(_each(input, count).astype(np.int32))
@@ -74,33 +70,24 @@ def _on_text(function: Callable[[str], str]) -> Callable[[bytes], bytes]:
     return lambda text: function(text.decode(*kind)).encode(*kind)
 
 
-@on_values
-def lower(input: Any, encoding: str = "", name: Any = None) -> Any:
+def lower(input: Values, encoding: str = "") -> Any:
     return string_tensor(_each(input, _on_text(str.lower) if encoding else bytes.lower))
 
 
-@on_values
-def upper(input: Any, encoding: str = "", name: Any = None) -> Any:
+def upper(input: Values, encoding: str = "") -> Any:
     return string_tensor(_each(input, _on_text(str.upper) if encoding else bytes.upper))
 
 
-@on_values
-def strip(input: Any, name: Any = None) -> Any:
+def strip(input: Values) -> Any:
     return string_tensor(_each(input, bytes.strip))
 
 
-@on_values
-def substr(input: Any, pos: int, len: int, unit: str = "BYTE", name: Any = None) -> Any:
+def substr(input: Values, pos: int, len: int, unit: str = "BYTE") -> Any:
     return string_tensor(_each(input, lambda text: text[pos : pos + len]))
 
 
-@on_values
 def regex_replace(
-    input: Any,
-    pattern: str,
-    rewrite: str,
-    replace_global: bool = True,
-    name: Any = None,
+    input: Values, pattern: str, rewrite: str, replace_global: bool = True
 ) -> Any:
     count = 0 if replace_global else 1
     # Python reads `\0` as a character, not as the whole match.
@@ -110,8 +97,7 @@ def regex_replace(
     return string_tensor(_each(input, replace))
 
 
-@on_values
-def regex_full_match(input: Any, pattern: str, name: Any = None) -> Any:
+def regex_full_match(input: Values, pattern: str) -> Any:
     matches = re.compile(pattern, re.ASCII).fullmatch
     found = _each(
         input, lambda text: matches(text.decode(errors="surrogateescape")) is not None
@@ -119,9 +105,7 @@ def regex_full_match(input: Any, pattern: str, name: Any = None) -> Any:
     return tensor(found.astype(bool))
 
 
-def split(
-    input: Any, sep: str | None = None, maxsplit: int = -1, name: Any = None
-) -> Any:
+def split(input: Any, sep: str | None = None, maxsplit: int = -1) -> Any:
     """Returns the parts of a string; of several strings, a ragged tensor."""
     mark = sep.encode() if sep else None
     return _parts(input, lambda text: text.split(mark, maxsplit))
@@ -132,7 +116,7 @@ def unicode_split(input: Any, input_encoding: str = "UTF-8", *_: Any, **__: Any)
     return _parts(input, lambda text: [x.encode() for x in text.decode()])
 
 
-def bytes_split(input: Any, name: Any = None) -> Any:
+def bytes_split(input: Any) -> Any:
     """Returns the bytes of a string; of several strings, a ragged tensor."""
     return _parts(input, lambda text: [text[i : i + 1] for i in range(len(text))])
 
@@ -173,9 +157,10 @@ def _parts(input: Any, function: Callable[[bytes], list[bytes]]) -> Any:
     return RaggedTensor.from_rows([function(text) for text in array.flat])
 
 
-def to_number(input: Any, out_type: Any = float32, name: Any = None) -> Any:
+def to_number(input: Any, out_type: Any = float32) -> Any:
     kind = canonical(out_type)
     return tensor(_each(input, lambda text: kind.type(text.decode())).astype(kind))
 
 
+operations(globals())
 __getattr__ = names_of("tf.strings")

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from mirrax.tf.dtypes import canonical, limits
-from mirrax.tf.exports import defined_after
+from mirrax.tf.operations import Array, operations
 from mirrax.tf.random.ambient import next_key
 from mirrax.tf.random.stateless import key_of
 from mirrax.tf.tensors.tensor import tensor
@@ -17,11 +17,9 @@ from mirrax.tf.tensors.tensor import tensor
 _PRIVATE = frozenset(globals())
 
 
-def convert_image_dtype(
-    image: Any, dtype: Any, saturate: bool = False, name: Any = None
-) -> Any:
+def convert_image_dtype(image: Array, dtype: Any, saturate: bool = False) -> Any:
     """Converts an image: floats are in [0, 1], integers use the range of the dtype."""
-    array, kind = tensor(image), canonical(dtype)
+    array, kind = image, canonical(dtype)
     was_integer, is_integer = (
         jnp.issubdtype(x, jnp.integer) for x in (array.dtype, kind)
     )
@@ -74,7 +72,7 @@ def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Any:
     return _in_floats(lambda array: gain * array**gamma, image)
 
 
-def adjust_saturation(image: Any, saturation_factor: Any, name: Any = None) -> Any:
+def adjust_saturation(image: Any, saturation_factor: Any) -> Any:
     def change(array: Any) -> Any:
         hue, saturation, value = jnp.split(rgb_to_hsv(array), 3, -1)
         saturation = jnp.clip(saturation * saturation_factor, 0, 1)
@@ -83,7 +81,7 @@ def adjust_saturation(image: Any, saturation_factor: Any, name: Any = None) -> A
     return _in_floats(change, image)
 
 
-def adjust_hue(image: Any, delta: Any, name: Any = None) -> Any:
+def adjust_hue(image: Any, delta: Any) -> Any:
     def change(array: Any) -> Any:
         hue, rest = jnp.split(rgb_to_hsv(array), [1], -1)
         return hsv_to_rgb(jnp.concatenate([(hue + delta) % 1.0, rest], -1))
@@ -128,29 +126,28 @@ def _drawn(key: Any, low: Any, high: Any) -> Any:
     return jax.random.uniform(key, (), minval=low, maxval=high)
 
 
-def per_image_standardization(image: Any) -> Any:
+def per_image_standardization(image: Array) -> Any:
     """Returns images, each with mean 0 and variance 1."""
-    array = tensor(image)
-    array = array if jnp.issubdtype(array.dtype, jnp.floating) else array * 1.0
+    image = image if jnp.issubdtype(image.dtype, jnp.floating) else image * 1.0
     axes = (-3, -2, -1)
-    count = array.shape[-3] * array.shape[-2] * array.shape[-1]
-    spread = jnp.maximum(jnp.std(array, axes, keepdims=True), count**-0.5)
-    return (array - jnp.mean(array, axes, keepdims=True)) / spread
+    count = image.shape[-3] * image.shape[-2] * image.shape[-1]
+    spread = jnp.maximum(jnp.std(image, axes, keepdims=True), count**-0.5)
+    return (image - jnp.mean(image, axes, keepdims=True)) / spread
 
 
-def rgb_to_grayscale(images: Any, name: Any = None) -> Any:
+def rgb_to_grayscale(images: Any) -> Any:
     weights = jnp.array([0.2989, 0.5870, 0.1140])
     return _in_floats(
         lambda array: (array @ weights.astype(array.dtype))[..., None], images
     )
 
 
-def grayscale_to_rgb(images: Any, name: Any = None) -> Any:
-    return jnp.repeat(tensor(images), 3, axis=-1)
+def grayscale_to_rgb(images: Array) -> Any:
+    return jnp.repeat(images, 3, axis=-1)
 
 
-def rgb_to_hsv(images: Any, name: Any = None) -> Any:
-    red, green, blue = jnp.moveaxis(tensor(images), -1, 0)
+def rgb_to_hsv(images: Array) -> Any:
+    red, green, blue = jnp.moveaxis(images, -1, 0)
     value = jnp.maximum(jnp.maximum(red, green), blue)
     span = value - jnp.minimum(jnp.minimum(red, green), blue)
     known = jnp.where(span > 0, span, 1)
@@ -164,8 +161,8 @@ def rgb_to_hsv(images: Any, name: Any = None) -> Any:
     return jnp.stack([hue, saturation, value], -1)
 
 
-def hsv_to_rgb(images: Any, name: Any = None) -> Any:
-    hue, saturation, value = jnp.moveaxis(tensor(images), -1, 0)
+def hsv_to_rgb(images: Array) -> Any:
+    hue, saturation, value = jnp.moveaxis(images, -1, 0)
     distance = hue * 6
     shares = (
         jnp.clip(jnp.abs(distance - 3) - 1, 0, 1),
@@ -176,4 +173,4 @@ def hsv_to_rgb(images: Any, name: Any = None) -> Any:
     return jnp.stack([(rest + saturation * x) * value for x in shares], -1)
 
 
-__all__ = list(defined_after(_PRIVATE, globals()))
+__all__ = list(operations(globals(), _PRIVATE))

@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 
 from mirrax.tf.image.colors import convert_image_dtype
+from mirrax.tf.operations import Array, operations
 from mirrax.tf.tensors.tensor import tensor
 
 
-def psnr(a: Any, b: Any, max_val: Any, name: Any = None) -> Any:
+def psnr(a: Any, b: Any, max_val: Any) -> Any:
     """Returns the peak signal-to-noise ratio of each image, in dB."""
     scale = convert_image_dtype(tensor(max_val, tensor(a).dtype), jnp.float32)
     first, second = (convert_image_dtype(x, jnp.float32) for x in (a, b))
@@ -19,18 +20,16 @@ def psnr(a: Any, b: Any, max_val: Any, name: Any = None) -> Any:
     return 20 * jnp.log10(scale) - 10 * jnp.log10(error)
 
 
-def total_variation(images: Any, name: Any = None) -> Any:
+def total_variation(images: Array) -> Any:
     """Returns the sum of differences between neighboring pixels, for each image."""
-    array = tensor(images)
-    down = jnp.abs(jnp.diff(array, axis=-3)).sum((-3, -2, -1))
-    return down + jnp.abs(jnp.diff(array, axis=-2)).sum((-3, -2, -1))
+    down = jnp.abs(jnp.diff(images, axis=-3)).sum((-3, -2, -1))
+    return down + jnp.abs(jnp.diff(images, axis=-2)).sum((-3, -2, -1))
 
 
-def image_gradients(image: Any) -> Any:
+def image_gradients(image: Array) -> Any:
     """Returns differences to the pixel below and to the right, zero at the edge."""
-    array = tensor(image)
-    down = jnp.pad(jnp.diff(array, axis=1), ((0, 0), (0, 1), (0, 0), (0, 0)))
-    right = jnp.pad(jnp.diff(array, axis=2), ((0, 0), (0, 0), (0, 1), (0, 0)))
+    down = jnp.pad(jnp.diff(image, axis=1), ((0, 0), (0, 1), (0, 0), (0, 0)))
+    right = jnp.pad(jnp.diff(image, axis=2), ((0, 0), (0, 0), (0, 1), (0, 0)))
     return down, right
 
 
@@ -60,3 +59,6 @@ def ssim(
     contrast = (2 * blur(x * y) - products + c2) / (blur(x**2 + y**2) - squares + c2)
     index = (products + c1) / (squares + c1) * contrast
     return index.mean(-1) if return_index_map else index.mean((-3, -2, -1))
+
+
+operations(globals())

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mirrax.tf.exports import defined_after
+from mirrax.tf.operations import Array, operations
 from mirrax.tf.random.ambient import next_key
 from mirrax.tf.random.stateless import key_of
 from mirrax.tf.tensors.tensor import tensor
@@ -17,22 +17,22 @@ _PRIVATE = frozenset(globals())
 _HEIGHT, _WIDTH = -3, -2
 
 
-def flip_left_right(image: Any) -> Any:
-    return jnp.flip(tensor(image), _WIDTH)
+def flip_left_right(image: Array) -> Any:
+    return jnp.flip(image, _WIDTH)
 
 
-def flip_up_down(image: Any) -> Any:
-    return jnp.flip(tensor(image), _HEIGHT)
+def flip_up_down(image: Array) -> Any:
+    return jnp.flip(image, _HEIGHT)
 
 
-def transpose(image: Any, name: Any = None) -> Any:
+def transpose(image: Array) -> Any:
     """Swaps the rows and columns of images."""
-    return jnp.swapaxes(tensor(image), _HEIGHT, _WIDTH)
+    return jnp.swapaxes(image, _HEIGHT, _WIDTH)
 
 
-def rot90(image: Any, k: int = 1, name: Any = None) -> Any:
+def rot90(image: Array, k: int = 1) -> Any:
     """Rotates images counter-clockwise by `k` times 90 degrees."""
-    return jnp.rot90(tensor(image), k, axes=(_HEIGHT, _WIDTH))
+    return jnp.rot90(image, k, axes=(_HEIGHT, _WIDTH))
 
 
 def random_flip_left_right(image: Any, seed: Any = None) -> Any:
@@ -58,4 +58,4 @@ def _flipped(image: Any, key: Any, axis: int) -> Any:
     return jnp.where(is_flipped[..., None, None, None], jnp.flip(array, axis), array)
 
 
-__all__ = list(defined_after(_PRIVATE, globals()))
+__all__ = list(operations(globals(), _PRIVATE))

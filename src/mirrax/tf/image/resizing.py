@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mirrax.tf.exports import defined_after
-from mirrax.tf.tensors.tensor import sizes, tensor
+from mirrax.tf.operations import Array, operations
+from mirrax.tf.tensors.tensor import sizes
 
 _PRIVATE = frozenset(globals())
 
@@ -37,12 +37,11 @@ _METHODS = {
 
 
 def resize(
-    images: Any,
+    images: Array,
     size: Any,
     method: str = ResizeMethod.BILINEAR,
     preserve_aspect_ratio: bool = False,
     antialias: bool = False,
-    name: Any = None,
 ) -> Any:
     """Resizes an image or a batch; returns floats, except for NEAREST_NEIGHBOR."""
     if method not in (*_METHODS, ResizeMethod.AREA):
@@ -50,16 +49,18 @@ def resize(
             f"`method` must be one of {sorted([*_METHODS, ResizeMethod.AREA])}. "
             f"Received: {method!r}."
         )
-    array = tensor(images)
-    height, width = _size(array, size, preserve_aspect_ratio)
+    height, width = _size(images, size, preserve_aspect_ratio)
     is_nearest = method == ResizeMethod.NEAREST_NEIGHBOR
     if not is_nearest:
-        array = array.astype(jnp.float32)
+        images = images.astype(jnp.float32)
     if method == ResizeMethod.AREA:
-        rows, columns = _areas(array.shape[-3], height), _areas(array.shape[-2], width)
-        return jnp.einsum("ij,...jkc,lk->...ilc", rows, array, columns)
-    shape = (*array.shape[:-3], height, width, array.shape[-1])
-    return jax.image.resize(array, shape, _METHODS[method], antialias=antialias)
+        rows, columns = (
+            _areas(images.shape[-3], height),
+            _areas(images.shape[-2], width),
+        )
+        return jnp.einsum("ij,...jkc,lk->...ilc", rows, images, columns)
+    shape = (*images.shape[:-3], height, width, images.shape[-1])
+    return jax.image.resize(images, shape, _METHODS[method], antialias=antialias)
 
 
 def _areas(old: int, new: int) -> Any:
@@ -79,32 +80,30 @@ def _size(array: Any, size: Any, keeps_ratio: bool) -> tuple[int, int]:
     return round(old_height * scale), round(old_width * scale)
 
 
-def resize_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -> Any:
+def resize_with_crop_or_pad(image: Array, target_height: Any, target_width: Any) -> Any:
     """Crops an image centrally, or pads it with zeros, to a target size."""
-    array = tensor(image)
     for axis, target in ((-3, int(target_height)), (-2, int(target_width))):
-        extra = target - array.shape[axis]
+        extra = target - image.shape[axis]
         if extra < 0:
             start = -extra // 2
-            array = jax.lax.slice_in_dim(array, start, start + target, axis=axis)
+            image = jax.lax.slice_in_dim(image, start, start + target, axis=axis)
         else:
-            array = _padded(array, axis, extra // 2, extra - extra // 2)
-    return array
+            image = _padded(image, axis, extra // 2, extra - extra // 2)
+    return image
 
 
 def resize_with_pad(
-    image: Any,
+    image: Array,
     target_height: Any,
     target_width: Any,
     method: str = ResizeMethod.BILINEAR,
     antialias: bool = False,
 ) -> Any:
     """Resizes an image, keeps its aspect ratio, and pads it with zeros."""
-    array = tensor(image)
     height, width = int(target_height), int(target_width)
-    ratio = max(array.shape[-2] / width, array.shape[-3] / height)
-    inner = (array.shape[-3] / ratio, array.shape[-2] / ratio)
-    resized = resize(array, [int(n) for n in inner], method, antialias=antialias)
+    ratio = max(image.shape[-2] / width, image.shape[-3] / height)
+    inner = (image.shape[-3] / ratio, image.shape[-2] / ratio)
+    resized = resize(image, [int(n) for n in inner], method, antialias=antialias)
     for axis, target, exact in ((-3, height, inner[0]), (-2, width, inner[1])):
         before = max(0, math.floor((target - exact) / 2))
         resized = _padded(resized, axis, before, target - before - int(exact))
@@ -117,4 +116,4 @@ def _padded(array: Any, axis: int, before: int, after: int) -> Any:
     return jnp.pad(array, widths)
 
 
-__all__ = list(defined_after(_PRIVATE, globals()))
+__all__ = list(operations(globals(), _PRIVATE))

@@ -10,13 +10,11 @@ import numpy as np
 from jax import lax
 from jax.scipy import special
 
-from mirrax.tf.exports import defined_after
 from mirrax.tf.math import ties
+from mirrax.tf.operations import Array, of_one, of_two, operations
 from mirrax.tf.tensors.host_tensors import host
 from mirrax.tf.tensors.tensor import (
     holds_strings,
-    of_one,
-    of_two,
     operands,
     string_tensor,
     tensor,
@@ -122,56 +120,51 @@ xdivy = of_two(ties.unless_zero(jnp.divide))
 zeta = of_two(special.zeta)
 
 
-def atan2(y: Any, x: Any, name: Any = None) -> Any:
+def atan2(y: Any, x: Any) -> Any:
     return jnp.arctan2(*operands(y, x))
 
 
-def betainc(a: Any, b: Any, x: Any, name: Any = None) -> Any:
+def betainc(a: Any, b: Any, x: Any) -> Any:
     return special.betainc(*operands(a, b, x))
 
 
-def divide_no_nan(x: Any, y: Any, name: Any = None) -> Any:
+def divide_no_nan(x: Any, y: Any) -> Any:
     x, y = operands(x, y)
     is_zero = jnp.equal(y, 0)
     return jnp.where(is_zero, 0, x / jnp.where(is_zero, 1, y))
 
 
-def multiply_no_nan(x: Any, y: Any, name: Any = None) -> Any:
+def multiply_no_nan(x: Any, y: Any) -> Any:
     x, y = operands(x, y)
     return jnp.where(jnp.equal(y, 0), 0, x * y)
 
 
-def reciprocal_no_nan(x: Any, name: Any = None) -> Any:
+def reciprocal_no_nan(x: Any) -> Any:
     return divide_no_nan(jnp.ones_like(tensor(x)), x)
 
 
-def scalar_mul(scalar: Any, x: Any, name: Any = None) -> Any:
+def scalar_mul(scalar: Any, x: Any) -> Any:
     return multiply(scalar, x)
 
 
-def add_n(inputs: Any, name: Any = None) -> Any:
+def add_n(inputs: Any) -> Any:
     first, *rest = [tensor(value) for value in inputs]
     return sum(rest, start=first)
 
 
-def accumulate_n(
-    inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: Any = None
-) -> Any:
+def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None) -> Any:
     return add_n(inputs)
 
 
-def polyval(coeffs: Any, x: Any, name: Any = None) -> Any:
-    x = tensor(x)
+def polyval(coeffs: Any, x: Array) -> Any:
     total = jnp.zeros_like(x)
     for coefficient in coeffs:
         total = total * x + coefficient
     return total
 
 
-def clip_by_value(
-    t: Any, clip_value_min: Any, clip_value_max: Any, name: Any = None
-) -> Any:
-    return _differentiable(ties.clip, tensor(t), clip_value_min, clip_value_max)
+def clip_by_value(t: Array, clip_value_min: Any, clip_value_max: Any) -> Any:
+    return _differentiable(ties.clip, t, clip_value_min, clip_value_max)
 
 
 def _differentiable(function: Any, *values: Any) -> Any:
@@ -180,4 +173,4 @@ def _differentiable(function: Any, *values: Any) -> Any:
     return function(*[jnp.asarray(value, dtype) for value in values])
 
 
-__all__ = list(defined_after(_PRIVATE, globals()))
+__all__ = list(operations(globals(), _PRIVATE))

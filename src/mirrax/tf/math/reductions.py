@@ -11,7 +11,7 @@ import numpy as np
 from jax.scipy import special
 
 from mirrax.tf.dtypes import canonical, int64, limits
-from mirrax.tf.exports import defined_after
+from mirrax.tf.operations import Array, operations
 from mirrax.tf.tensors.host_tensors import HostTensor, host
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import axes, tensor
@@ -20,9 +20,7 @@ _PRIVATE = frozenset(globals())
 
 
 def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
-    def reduce(
-        input_tensor: Any, axis: Any = None, keepdims: Any = False, name: Any = None
-    ) -> Any:
+    def reduce(input_tensor: Any, axis: Any = None, keepdims: Any = False) -> Any:
         where = {"axis": axes(axis), "keepdims": bool(keepdims)}
         if function is _product and _is_shape(input_tensor):
             # Known also while a function is traced, as a size must be.
@@ -104,10 +102,8 @@ reduce_variance = _reduction(jnp.var)
 
 
 def _index(function: Callable[..., Any]) -> Callable[..., Any]:
-    def find(
-        input: Any, axis: int | None = None, output_type: Any = int64, name: Any = None
-    ) -> Any:
-        return function(tensor(input), axis or 0).astype(canonical(output_type))
+    def find(input: Array, axis: int | None = None, output_type: Any = int64) -> Any:
+        return function(input, axis or 0).astype(canonical(output_type))
 
     return find
 
@@ -117,20 +113,16 @@ argmin = _index(jnp.argmin)
 
 
 def count_nonzero(
-    input: Any,
-    axis: Any = None,
-    keepdims: Any = None,
-    dtype: Any = int64,
-    name: Any = None,
+    input: Array, axis: Any = None, keepdims: Any = None, dtype: Any = int64
 ) -> Any:
-    is_nonzero = tensor(input) != 0
+    is_nonzero = input != 0
     return jnp.sum(
         is_nonzero, axes(axis), keepdims=bool(keepdims), dtype=canonical(dtype)
     )
 
 
-def zero_fraction(value: Any, name: Any = None) -> Any:
-    return jnp.mean((tensor(value) == 0).astype(jnp.float32))
+def zero_fraction(value: Array) -> Any:
+    return jnp.mean((value == 0).astype(jnp.float32))
 
 
 def _cumulative(
@@ -139,22 +131,17 @@ def _cumulative(
     """Returns a cumulative function; exclusive, it starts with `first(dtype)`."""
 
     def scan(
-        x: Any,
-        axis: int = 0,
-        exclusive: bool = False,
-        reverse: bool = False,
-        name: Any = None,
+        x: Array, axis: int = 0, exclusive: bool = False, reverse: bool = False
     ) -> Any:
-        array = tensor(x)
-        axis %= array.ndim
+        axis %= x.ndim
         if reverse:
-            array = jnp.flip(array, axis)
+            x = jnp.flip(x, axis)
         if exclusive:
-            start = jax.lax.slice_in_dim(array, 0, 1, axis=axis)
-            rest = jax.lax.slice_in_dim(array, 0, array.shape[axis] - 1, axis=axis)
-            start = jnp.full_like(start, first(array.dtype))
-            array = jnp.concatenate([start, rest], axis)
-        result = function(array, axis=axis).astype(array.dtype)
+            start = jax.lax.slice_in_dim(x, 0, 1, axis=axis)
+            rest = jax.lax.slice_in_dim(x, 0, x.shape[axis] - 1, axis=axis)
+            start = jnp.full_like(start, first(x.dtype))
+            x = jnp.concatenate([start, rest], axis)
+        result = function(x, axis=axis).astype(x.dtype)
         return jnp.flip(result, axis) if reverse else result
 
     return scan
@@ -168,8 +155,8 @@ cumulative_logsumexp = _cumulative(
 
 
 def bincount(
-    arr: Any,
-    weights: Any = None,
+    arr: Array,
+    weights: Array | None = None,
     minlength: int | None = None,
     maxlength: int | None = None,
     dtype: Any = jnp.int32,
@@ -177,10 +164,10 @@ def bincount(
     axis: int | None = None,
     binary_output: bool = False,
 ) -> Any:
-    array = tensor(arr).reshape(-1)
+    array = arr.reshape(-1)
     size = max(int(jnp.max(array)) + 1 if array.size else 0, minlength or 0)
     size = size if maxlength is None else min(size, maxlength)
-    given = None if weights is None else tensor(weights).reshape(-1)
+    given = None if weights is None else weights.reshape(-1)
     counts = jnp.bincount(array, given, length=size)
     if binary_output:
         counts = (counts != 0).astype(counts.dtype)
@@ -188,52 +175,45 @@ def bincount(
 
 
 def confusion_matrix(
-    labels: Any,
-    predictions: Any,
+    labels: Array,
+    predictions: Array,
     num_classes: int | None = None,
-    weights: Any = None,
+    weights: Array | None = None,
     dtype: Any = jnp.int32,
-    name: Any = None,
 ) -> Any:
-    labels, predictions = tensor(labels), tensor(predictions)
     if num_classes is None:
         num_classes = int(jnp.maximum(labels.max(), predictions.max())) + 1
-    added = 1 if weights is None else tensor(weights)
+    added = 1 if weights is None else weights
     matrix = jnp.zeros((num_classes, num_classes), canonical(dtype))
     return matrix.at[labels, predictions].add(added)
 
 
-def in_top_k(targets: Any, predictions: Any, k: int, name: Any = None) -> Any:
-    predictions = tensor(predictions)
-    chosen = jnp.take_along_axis(predictions, tensor(targets)[:, None], axis=1)
+def in_top_k(targets: Array, predictions: Array, k: int) -> Any:
+    chosen = jnp.take_along_axis(predictions, targets[:, None], axis=1)
     return jnp.sum(predictions > chosen, axis=1) < k
 
 
-def invert_permutation(x: Any, name: Any = None) -> Any:
-    return jnp.argsort(tensor(x)).astype(tensor(x).dtype)
+def invert_permutation(x: Array) -> Any:
+    return jnp.argsort(x).astype(x.dtype)
 
 
-def is_non_decreasing(x: Any, name: Any = None) -> Any:
-    array = tensor(x).reshape(-1)
+def is_non_decreasing(x: Array) -> Any:
+    array = x.reshape(-1)
     return jnp.all(array[1:] >= array[:-1])
 
 
-def is_strictly_increasing(x: Any, name: Any = None) -> Any:
-    array = tensor(x).reshape(-1)
+def is_strictly_increasing(x: Array) -> Any:
+    array = x.reshape(-1)
     return jnp.all(array[1:] > array[:-1])
 
 
-def lbeta(x: Any, name: Any = None) -> Any:
-    array = tensor(x)
-    return jnp.sum(special.gammaln(array), -1) - special.gammaln(jnp.sum(array, -1))
+def lbeta(x: Array) -> Any:
+    return jnp.sum(special.gammaln(x), -1) - special.gammaln(jnp.sum(x, -1))
 
 
-def l2_normalize(
-    x: Any, axis: Any = None, epsilon: float = 1e-12, name: Any = None
-) -> Any:
-    array = tensor(x)
-    total = jnp.sum(jnp.square(array), axes(axis), keepdims=True)
-    return array * jax.lax.rsqrt(jnp.maximum(total, epsilon))
+def l2_normalize(x: Array, axis: Any = None, epsilon: float = 1e-12) -> Any:
+    total = jnp.sum(jnp.square(x), axes(axis), keepdims=True)
+    return x * jax.lax.rsqrt(jnp.maximum(total, epsilon))
 
 
-__all__ = list(defined_after(_PRIVATE, globals()))
+__all__ = list(operations(globals(), _PRIVATE))

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from mirrax.tf.dtypes import limits
-from mirrax.tf.exports import defined_after
+from mirrax.tf.operations import Array, operations
 from mirrax.tf.tensors.tensor import tensor
 
 _PRIVATE = frozenset(globals())
@@ -24,18 +24,14 @@ def _unsorted(reduce: Callable[..., Any], empty: str = "") -> Callable[..., Any]
             what `reduce` returns for them.
     """
 
-    def segment(
-        data: Any, segment_ids: Any, num_segments: int, name: Any = None
-    ) -> Any:
-        ids = tensor(segment_ids)
-        rows = tensor(data)
+    def segment(data: Array, segment_ids: Array, num_segments: int) -> Any:
         # Segment ids may have several dimensions.
-        rows = rows.reshape(ids.size, *rows.shape[ids.ndim :])
-        found = reduce(rows, ids.reshape(-1), int(num_segments))
+        rows = data.reshape(segment_ids.size, *data.shape[segment_ids.ndim :])
+        found = reduce(rows, segment_ids.reshape(-1), int(num_segments))
         if not empty:
             return found
         limit = getattr(limits(rows.dtype), empty)
-        return jnp.where(_counts(found, ids) == 0, limit, found)
+        return jnp.where(_counts(found, segment_ids) == 0, limit, found)
 
     return segment
 
@@ -46,16 +42,12 @@ unsorted_segment_max = _unsorted(jax.ops.segment_max, empty="min")
 unsorted_segment_min = _unsorted(jax.ops.segment_min, empty="max")
 
 
-def unsorted_segment_mean(
-    data: Any, segment_ids: Any, num_segments: int, name: Any = None
-) -> Any:
+def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: int) -> Any:
     total = unsorted_segment_sum(data, segment_ids, num_segments)
     return total / jnp.maximum(_counts(total, segment_ids), 1).astype(total.dtype)
 
 
-def unsorted_segment_sqrt_n(
-    data: Any, segment_ids: Any, num_segments: int, name: Any = None
-) -> Any:
+def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: int) -> Any:
     total = unsorted_segment_sum(data, segment_ids, num_segments)
     counts = jnp.maximum(_counts(total, segment_ids), 1).astype(total.dtype)
     return total / jnp.sqrt(counts)
@@ -64,10 +56,10 @@ def unsorted_segment_sqrt_n(
 def _sorted(
     unsorted: Callable[..., Any], zero_if_empty: bool = False
 ) -> Callable[..., Any]:
-    def segment(data: Any, segment_ids: Any, name: Any = None) -> Any:
-        ids = tensor(segment_ids)
-        found = unsorted(data, ids, int(ids[-1]) + 1)
-        return jnp.where(_counts(found, ids) == 0, 0, found) if zero_if_empty else found
+    def segment(data: Array, segment_ids: Array) -> Any:
+        found = unsorted(data, segment_ids, int(segment_ids[-1]) + 1)
+        is_replaced = zero_if_empty & (_counts(found, segment_ids) == 0)
+        return jnp.where(is_replaced, 0, found)
 
     return segment
 
@@ -85,4 +77,4 @@ def _counts(found: Any, segment_ids: Any) -> Any:
     return counts.reshape(-1, *[1] * (found.ndim - 1))
 
 
-__all__ = list(defined_after(_PRIVATE, globals()))
+__all__ = list(operations(globals(), _PRIVATE))

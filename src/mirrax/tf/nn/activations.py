@@ -8,9 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mirrax.tf.exports import defined_after
-from mirrax.tf.tensors.ragged_tensors import on_values
-from mirrax.tf.tensors.tensor import tensor
+from mirrax.tf.operations import Array, Values, operations
 
 _PRIVATE = frozenset(globals())
 
@@ -19,10 +17,10 @@ _SELU_SCALE = 1.0507009873554805
 
 
 def _activation(function: Callable[[Any], Any]) -> Callable[..., Any]:
-    def activate(features: Any, name: Any = None) -> Any:
-        return function(tensor(features))
+    def activate(features: Values) -> Any:
+        return function(features)
 
-    return on_values(activate)
+    return activate
 
 
 elu = _activation(jax.nn.elu)
@@ -32,41 +30,37 @@ softplus = _activation(jax.nn.softplus)
 softsign = _activation(jax.nn.soft_sign)
 
 
-def crelu(features: Any, axis: int = -1, name: Any = None) -> Any:
-    array = tensor(features)
-    return jax.nn.relu(jnp.concatenate([array, -array], axis))
+def crelu(features: Array, axis: int = -1) -> Any:
+    return jax.nn.relu(jnp.concatenate([features, -features], axis))
 
 
-def gelu(features: Any, approximate: bool = False, name: Any = None) -> Any:
-    return jax.nn.gelu(tensor(features), approximate=approximate)
+def gelu(features: Array, approximate: bool = False) -> Any:
+    return jax.nn.gelu(features, approximate=approximate)
 
 
-def leaky_relu(features: Any, alpha: float = 0.2, name: Any = None) -> Any:
-    array = tensor(features)
+def leaky_relu(features: Array, alpha: float = 0.2) -> Any:
     # At 0 the gradient is `alpha`, as in TensorFlow.
-    return jnp.where(array > 0, array, alpha * array)
+    return jnp.where(features > 0, features, alpha * features)
 
 
-def selu(features: Any, name: Any = None) -> Any:
-    array = tensor(features)
+def selu(features: Array) -> Any:
     # At 0 the gradient is that of the linear part, as in TensorFlow.
-    return jnp.where(array >= 0, _SELU_SCALE * array, jax.nn.selu(array))
+    return jnp.where(features >= 0, _SELU_SCALE * features, jax.nn.selu(features))
 
 
-def silu(features: Any, beta: float = 1.0) -> Any:
-    array = tensor(features)
-    return array * jax.nn.sigmoid(beta * array)
+def silu(features: Array, beta: float = 1.0) -> Any:
+    return features * jax.nn.sigmoid(beta * features)
 
 
 swish = silu
 
 
-def softmax(logits: Any, axis: int | None = None, name: Any = None) -> Any:
-    return jax.nn.softmax(tensor(logits), -1 if axis is None else axis)
+def softmax(logits: Array, axis: int | None = None) -> Any:
+    return jax.nn.softmax(logits, -1 if axis is None else axis)
 
 
-def log_softmax(logits: Any, axis: int | None = None, name: Any = None) -> Any:
-    return jax.nn.log_softmax(tensor(logits), -1 if axis is None else axis)
+def log_softmax(logits: Array, axis: int | None = None) -> Any:
+    return jax.nn.log_softmax(logits, -1 if axis is None else axis)
 
 
-__all__ = list(defined_after(_PRIVATE, globals()))
+__all__ = list(operations(globals(), _PRIVATE))

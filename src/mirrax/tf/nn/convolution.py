@@ -8,24 +8,22 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from mirrax.tf.exports import defined_after
 from mirrax.tf.nn.windows import Windows, spatial, windows
-from mirrax.tf.tensors.tensor import sizes, tensor
+from mirrax.tf.operations import Array, operations
+from mirrax.tf.tensors.tensor import sizes
 
 _PRIVATE = frozenset(globals())
 
 
 def convolution(
-    input: Any,
-    filters: Any,
+    input: Array,
+    filters: Array,
     strides: Any = None,
     padding: Any = "VALID",
     data_format: str | None = None,
     dilations: Any = None,
-    name: Any = None,
 ) -> Any:
-    array, kernel = tensor(input), tensor(filters)
-    return _convolve(array, kernel, strides, padding, data_format, dilations)
+    return _convolve(input, filters, strides, padding, data_format, dilations)
 
 
 def conv1d(
@@ -35,7 +33,6 @@ def conv1d(
     padding: Any,
     data_format: str = "NWC",
     dilations: Any = None,
-    name: Any = None,
 ) -> Any:
     return convolution(input, filters, stride, padding, data_format, dilations)
 
@@ -44,27 +41,21 @@ def conv1d(
 conv2d = conv3d = convolution
 
 
-def atrous_conv2d(
-    value: Any, filters: Any, rate: int, padding: Any, name: Any = None
-) -> Any:
+def atrous_conv2d(value: Any, filters: Any, rate: int, padding: Any) -> Any:
     return convolution(value, filters, 1, padding, "NHWC", rate)
 
 
 def depthwise_conv2d(
-    input: Any,
-    filter: Any,
+    input: Array,
+    filter: Array,
     strides: Any,
     padding: Any,
     data_format: str | None = None,
     dilations: Any = None,
-    name: Any = None,
 ) -> Any:
-    kernel = tensor(filter)
-    channels = kernel.shape[2]
-    kernel = kernel.reshape(*kernel.shape[:2], 1, -1)
-    return _convolve(
-        tensor(input), kernel, strides, padding, data_format, dilations, channels
-    )
+    channels = filter.shape[2]
+    filter = filter.reshape(*filter.shape[:2], 1, -1)
+    return _convolve(input, filter, strides, padding, data_format, dilations, channels)
 
 
 def separable_conv2d(
@@ -75,7 +66,6 @@ def separable_conv2d(
     padding: Any,
     data_format: str | None = None,
     dilations: Any = None,
-    name: Any = None,
 ) -> Any:
     between = depthwise_conv2d(
         input, depthwise_filter, strides, padding, data_format, dilations
@@ -84,24 +74,22 @@ def separable_conv2d(
 
 
 def conv_transpose(
-    input: Any,
-    filters: Any,
+    input: Array,
+    filters: Array,
     output_shape: Any,
     strides: Any,
     padding: Any = "SAME",
     data_format: str | None = None,
     dilations: Any = None,
-    name: Any = None,
 ) -> Any:
     """Returns the transposed convolution: the gradient of the forward one."""
-    array, kernel = tensor(input), tensor(filters)
-    shape = _whole_shape(sizes(output_shape), array, kernel, data_format)
+    shape = _whole_shape(sizes(output_shape), input, filters, data_format)
 
     def forward(image: Any) -> Any:
-        return _convolve(image, kernel, strides, padding, data_format, dilations)
+        return _convolve(image, filters, strides, padding, data_format, dilations)
 
-    (result,) = jax.linear_transpose(forward, jax.ShapeDtypeStruct(shape, array.dtype))(
-        array
+    (result,) = jax.linear_transpose(forward, jax.ShapeDtypeStruct(shape, input.dtype))(
+        input
     )
     return result
 
@@ -147,4 +135,4 @@ def _whole_shape(
     return (array.shape[0], *inner)
 
 
-__all__ = list(defined_after(_PRIVATE, globals()))
+__all__ = list(operations(globals(), _PRIVATE))

@@ -9,16 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 
 import mirrax
-from mirrax.tf.exports import defined_after
 from mirrax.tf.math.elementwise import divide_no_nan
+from mirrax.tf.operations import Array, operations
 from mirrax.tf.tensors.tensor import operands, tensor
 
 _PRIVATE = frozenset(globals())
 
 
-def sigmoid_cross_entropy_with_logits(
-    labels: Any = None, logits: Any = None, name: Any = None
-) -> Any:
+def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None) -> Any:
     labels, logits = operands(labels, logits)
     return jax.nn.relu(logits) - logits * labels + _log_of_sum(logits)
 
@@ -29,36 +27,33 @@ def _log_of_sum(logits: Any) -> Any:
 
 
 def weighted_cross_entropy_with_logits(
-    labels: Any = None, logits: Any = None, pos_weight: Any = None, name: Any = None
+    labels: Any = None, logits: Any = None, pos_weight: Array = None
 ) -> Any:
     labels, logits = operands(labels, logits)
-    weight = 1 + (tensor(pos_weight) - 1) * labels
+    weight = 1 + (pos_weight - 1) * labels
     rest = _log_of_sum(logits) + jax.nn.relu(-logits)
     return (1 - labels) * logits + weight * rest
 
 
 def softmax_cross_entropy_with_logits(
-    labels: Any, logits: Any, axis: int = -1, name: Any = None
+    labels: Array, logits: Array, axis: int = -1
 ) -> Any:
-    logits = tensor(logits)
-    labels = tensor(labels).astype(logits.dtype)
+    labels = labels.astype(logits.dtype)
     return -jnp.sum(labels * jax.nn.log_softmax(logits, axis), axis)
 
 
-def sparse_softmax_cross_entropy_with_logits(
-    labels: Any, logits: Any, name: Any = None
-) -> Any:
-    chances = jax.nn.log_softmax(tensor(logits))
-    chosen = jnp.take_along_axis(chances, tensor(labels)[..., None], axis=-1)
+def sparse_softmax_cross_entropy_with_logits(labels: Array, logits: Array) -> Any:
+    chances = jax.nn.log_softmax(logits)
+    chosen = jnp.take_along_axis(chances, labels[..., None], axis=-1)
     return -chosen[..., 0]
 
 
-def l2_loss(t: Any, name: Any = None) -> Any:
-    return jnp.sum(jnp.square(tensor(t))) / 2
+def l2_loss(t: Array) -> Any:
+    return jnp.sum(jnp.square(t)) / 2
 
 
 def log_poisson_loss(
-    targets: Any, log_input: Any, compute_full_loss: bool = False, name: Any = None
+    targets: Any, log_input: Any, compute_full_loss: bool = False
 ) -> Any:
     targets, log_input = operands(targets, log_input)
     loss = jnp.exp(log_input) - log_input * targets
@@ -96,10 +91,10 @@ def compute_average_loss(
     return divide_no_nan(jnp.sum(losses), global_batch_size)
 
 
-def scale_regularization_loss(regularization_loss: Any) -> Any:
+def scale_regularization_loss(regularization_loss: Array) -> Any:
     """Returns a shared loss divided by the number of replicas."""
     _require_replica("scale_regularization_loss")
-    return jnp.sum(tensor(regularization_loss)) / _num_replicas()
+    return jnp.sum(regularization_loss) / _num_replicas()
 
 
 def _num_replicas() -> int:
@@ -114,4 +109,4 @@ def _require_replica(name: str) -> None:
         )
 
 
-__all__ = list(defined_after(_PRIVATE, globals()))
+__all__ = list(operations(globals(), _PRIVATE))

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from mirrax.tf.exports import defined_after
+from mirrax.tf.operations import Array, operations
 from mirrax.tf.random.ambient import next_key
 from mirrax.tf.tensors.tensor import axes as to_axes
 from mirrax.tf.tensors.tensor import sizes, tensor
@@ -18,19 +18,18 @@ _PRIVATE = frozenset(globals())
 
 
 def moments(
-    x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: Any = None
+    x: Array, axes: Any, shift: Any = None, keepdims: bool = False
 ) -> tuple[Any, Any]:
-    array = tensor(x)
     where = to_axes(axes)
-    mean = jnp.mean(array, where, keepdims=keepdims)
-    return mean, jnp.var(array, where, keepdims=keepdims)
+    mean = jnp.mean(x, where, keepdims=keepdims)
+    return mean, jnp.var(x, where, keepdims=keepdims)
 
 
 def weighted_moments(
-    x: Any, axes: Any, frequency_weights: Any, keepdims: bool = False, name: Any = None
+    x: Array, axes: Any, frequency_weights: Array, keepdims: bool = False
 ) -> tuple[Any, Any]:
-    array, where = tensor(x), to_axes(axes)
-    weights = jnp.broadcast_to(tensor(frequency_weights), array.shape)
+    array, where = x, to_axes(axes)
+    weights = jnp.broadcast_to(frequency_weights, array.shape)
     total = jnp.sum(weights, where, keepdims=True)
     mean = jnp.sum(weights * array, where, keepdims=True) / total
     spread = jnp.sum(weights * jnp.square(array - mean), where, keepdims=True) / total
@@ -40,63 +39,54 @@ def weighted_moments(
 
 
 def batch_normalization(
-    x: Any,
-    mean: Any,
-    variance: Any,
+    x: Array,
+    mean: Array,
+    variance: Array,
     offset: Any,
     scale: Any,
     variance_epsilon: float,
-    name: Any = None,
 ) -> Any:
-    inverse = lax.rsqrt(tensor(variance) + variance_epsilon)
+    inverse = lax.rsqrt(variance + variance_epsilon)
     if scale is not None:
         inverse = inverse * tensor(scale)
-    moved = -tensor(mean) * inverse
-    return tensor(x) * inverse + (moved if offset is None else tensor(offset) + moved)
+    moved = -mean * inverse
+    return x * inverse + (moved if offset is None else tensor(offset) + moved)
 
 
-def bias_add(
-    value: Any, bias: Any, data_format: str | None = None, name: Any = None
-) -> Any:
-    array, added = tensor(value), tensor(bias)
+def bias_add(value: Array, bias: Array, data_format: str | None = None) -> Any:
     if data_format is not None and data_format.startswith("NC"):
-        return array + added.reshape(-1, *[1] * (array.ndim - 2))
-    return array + added
+        return value + bias.reshape(-1, *[1] * (value.ndim - 2))
+    return value + bias
 
 
 def local_response_normalization(
-    input: Any,
+    input: Array,
     depth_radius: int = 5,
     bias: float = 1,
     alpha: float = 1,
     beta: float = 0.5,
-    name: Any = None,
 ) -> Any:
-    array = tensor(input)
     width = 2 * int(depth_radius) + 1
-    window = (*[1] * (array.ndim - 1), width)
-    around = [*[(0, 0)] * (array.ndim - 1), (int(depth_radius), int(depth_radius))]
-    zero = np.array(0, array.dtype)
-    squares = jnp.square(array)
-    total = lax.reduce_window(squares, zero, lax.add, window, [1] * array.ndim, around)
-    return array / (bias + alpha * total) ** beta
+    window = (*[1] * (input.ndim - 1), width)
+    around = [*[(0, 0)] * (input.ndim - 1), (int(depth_radius), int(depth_radius))]
+    zero = np.array(0, input.dtype)
+    squares = jnp.square(input)
+    total = lax.reduce_window(squares, zero, lax.add, window, [1] * input.ndim, around)
+    return input / (bias + alpha * total) ** beta
 
 
 lrn = local_response_normalization
 
 
-def dropout(
-    x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: Any = None
-) -> Any:
+def dropout(x: Array, rate: Any, noise_shape: Any = None, seed: Any = None) -> Any:
     """Sets random elements to zero and scales the others up."""
-    array = tensor(x)
     if not isinstance(rate, jax.core.Tracer) and not 0 <= rate < 1:
         raise ValueError(
             f"`rate` must be at least 0 and below 1. Received: rate={rate}."
         )
-    shape = array.shape if noise_shape is None else _shape(noise_shape, array)
+    shape = x.shape if noise_shape is None else _shape(noise_shape, x)
     is_kept = jax.random.bernoulli(next_key(seed), 1.0 - rate, shape)
-    return jnp.where(is_kept, array / (1 - rate), 0).astype(array.dtype)
+    return jnp.where(is_kept, x / (1 - rate), 0).astype(x.dtype)
 
 
 def _shape(noise_shape: Any, array: Any) -> tuple[int, ...]:
@@ -105,4 +95,4 @@ def _shape(noise_shape: Any, array: Any) -> tuple[int, ...]:
     return tuple(size if want == -1 else want for want, size in pairs)
 
 
-__all__ = list(defined_after(_PRIVATE, globals()))
+__all__ = list(operations(globals(), _PRIVATE))

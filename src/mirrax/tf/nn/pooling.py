@@ -8,41 +8,28 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from mirrax.tf.exports import defined_after
 from mirrax.tf.nn.windows import along_axes, windows
-from mirrax.tf.tensors.tensor import tensor
+from mirrax.tf.operations import Array, operations
 
 _PRIVATE = frozenset(globals())
 
 
 def max_pool(
-    input: Any,
-    ksize: Any,
-    strides: Any,
-    padding: Any,
-    data_format: str | None = None,
-    name: Any = None,
+    input: Array, ksize: Any, strides: Any, padding: Any, data_format: str | None = None
 ) -> Any:
-    array = tensor(input)
-    is_float = jnp.issubdtype(array.dtype, jnp.floating)
-    lowest = -np.inf if is_float else np.iinfo(array.dtype).min
-    start = np.array(lowest, array.dtype)
-    return _pool(array, ksize, strides, padding, data_format, start, lax.max)
+    is_float = jnp.issubdtype(input.dtype, jnp.floating)
+    lowest = -np.inf if is_float else np.iinfo(input.dtype).min
+    start = np.array(lowest, input.dtype)
+    return _pool(input, ksize, strides, padding, data_format, start, lax.max)
 
 
 def avg_pool(
-    input: Any,
-    ksize: Any,
-    strides: Any,
-    padding: Any,
-    data_format: str | None = None,
-    name: Any = None,
+    input: Array, ksize: Any, strides: Any, padding: Any, data_format: str | None = None
 ) -> Any:
     """Returns means; padding does not count."""
-    array = tensor(input)
-    zero = np.array(0, array.dtype)
+    zero = np.array(0, input.dtype)
     options = (ksize, strides, padding, data_format, zero, lax.add)
-    return _pool(array, *options) / _pool(jnp.ones_like(array), *options)
+    return _pool(input, *options) / _pool(jnp.ones_like(input), *options)
 
 
 def pool(
@@ -53,7 +40,6 @@ def pool(
     padding: Any = "VALID",
     data_format: str | None = None,
     dilations: Any = None,
-    name: Any = None,
 ) -> Any:
     kinds = {"MAX": max_pool, "AVG": avg_pool}
     if pooling_type not in kinds or dilations not in (None, 1):
@@ -98,4 +84,4 @@ def _with_others(numbers: tuple[int, ...], channels_first: bool) -> tuple[int, .
     return (1, 1, *numbers) if channels_first else (1, *numbers, 1)
 
 
-__all__ = list(defined_after(_PRIVATE, globals()))
+__all__ = list(operations(globals(), _PRIVATE))

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from mirrax.tf.dtypes import canonical, int32
+from mirrax.tf.operations import Array, operations
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import tensor
 
@@ -22,19 +23,13 @@ class TopK(NamedTuple):
 
 
 def top_k(
-    input: Any,
-    k: int = 1,
-    sorted: bool = True,
-    index_type: Any = int32,
-    name: Any = None,
+    input: Array, k: int = 1, sorted: bool = True, index_type: Any = int32
 ) -> TopK:
-    values, indices = jax.lax.top_k(tensor(input), int(k))
+    values, indices = jax.lax.top_k(input, int(k))
     return TopK(values, indices.astype(canonical(index_type)))
 
 
-def embedding_lookup(
-    params: Any, ids: Any, max_norm: float | None = None, name: Any = None
-) -> Any:
+def embedding_lookup(params: Any, ids: Any, max_norm: float | None = None) -> Any:
     if isinstance(ids, RaggedTensor):
         return ids.map(lambda at: embedding_lookup(params, at, max_norm))
     rows = jnp.take(tensor(params), tensor(ids), axis=0)
@@ -45,10 +40,8 @@ def embedding_lookup(
     return rows * max_norm / jnp.maximum(norm, max_norm)
 
 
-def depth_to_space(
-    input: Any, block_size: int, data_format: str = "NHWC", name: Any = None
-) -> Any:
-    array = _last(tensor(input), data_format)
+def depth_to_space(input: Array, block_size: int, data_format: str = "NHWC") -> Any:
+    array = _last(input, data_format)
     n, h, w, c = array.shape
     size = int(block_size)
     split = array.reshape(n, h, w, size, size, c // size**2)
@@ -56,10 +49,8 @@ def depth_to_space(
     return _first(joined, data_format)
 
 
-def space_to_depth(
-    input: Any, block_size: int, data_format: str = "NHWC", name: Any = None
-) -> Any:
-    array = _last(tensor(input), data_format)
+def space_to_depth(input: Array, block_size: int, data_format: str = "NHWC") -> Any:
+    array = _last(input, data_format)
     n, h, w, c = array.shape
     size = int(block_size)
     split = array.reshape(n, h // size, size, w // size, size, c)
@@ -73,3 +64,6 @@ def _last(array: Any, data_format: str) -> Any:
 
 def _first(array: Any, data_format: str) -> Any:
     return jnp.moveaxis(array, -1, 1) if data_format == "NCHW" else array
+
+
+operations(globals())

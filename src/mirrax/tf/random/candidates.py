@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 
 from mirrax.tf.dtypes import canonical, float32, int64
+from mirrax.tf.operations import Array, operations
 from mirrax.tf.random.ambient import next_key
-from mirrax.tf.tensors.tensor import tensor
 
 
 class Candidates(NamedTuple):
@@ -22,32 +22,30 @@ class Candidates(NamedTuple):
 
 
 def log_uniform_candidate_sampler(
-    true_classes: Any,
+    true_classes: Array,
     num_true: int,
     num_sampled: int,
     unique: bool,
     range_max: int,
     seed: Any = None,
-    name: Any = None,
 ) -> Candidates:
     """Draws small classes more often: for classes sorted by decreasing frequency."""
     ranks = jnp.arange(range_max, dtype=float32)
     shares = jnp.log((ranks + 2) / (ranks + 1)) / jnp.log(range_max + 1.0)
-    return _draw(next_key(seed), tensor(true_classes), shares, num_sampled, unique)
+    return _draw(next_key(seed), true_classes, shares, num_sampled, unique)
 
 
 def uniform_candidate_sampler(
-    true_classes: Any,
+    true_classes: Array,
     num_true: int,
     num_sampled: int,
     unique: bool,
     range_max: int,
     seed: Any = None,
-    name: Any = None,
 ) -> Candidates:
     """Draws all classes equally often."""
     shares = jnp.full(range_max, 1 / range_max, float32)
-    return _draw(next_key(seed), tensor(true_classes), shares, num_sampled, unique)
+    return _draw(next_key(seed), true_classes, shares, num_sampled, unique)
 
 
 @functools.partial(jax.jit, static_argnames=("count", "unique"))
@@ -64,3 +62,6 @@ def _draw(key: Any, given: Any, shares: Any, count: int, unique: bool) -> Candid
     return Candidates(
         sampled.astype(canonical(int64)), expected[given], expected[sampled]
     )
+
+
+operations(globals())

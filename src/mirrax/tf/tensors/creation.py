@@ -11,9 +11,9 @@ import numpy as np
 
 import mirrax
 from mirrax.tf.dtypes import canonical, float32, limits, string
-from mirrax.tf.exports import defined_after
+from mirrax.tf.operations import Array, Values, operations
 from mirrax.tf.tensors.host_tensors import host
-from mirrax.tf.tensors.ragged_tensors import on_values
+from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import (
     Tensor,
     dtype_of_numbers,
@@ -29,7 +29,7 @@ from mirrax.tf.tensors.tensor import (
 _PRIVATE = frozenset(globals())
 
 
-def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = None) -> Any:
+def constant(value: Any, dtype: Any = None, shape: Any = None) -> Any:
     array = _known(value, dtype)
     if shape is None:
         return array
@@ -41,9 +41,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = None)
     )
 
 
-def convert_to_tensor(
-    value: Any, dtype: Any = None, dtype_hint: Any = None, name: Any = None
-) -> Any:
+def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None) -> Any:
     return _known(value, dtype)
 
 
@@ -60,19 +58,20 @@ def _known(value: Any, dtype: Any) -> Any:
     return jnp.copy(array) if jnp.issubdtype(array.dtype, jnp.inexact) else array
 
 
-def identity(input: Any, name: Any = None) -> Any:
+def identity(input: Any) -> Any:
     if isinstance(input, bytes | str) or getattr(input, "dtype", None) == string:
         return string_tensor(input)
     # A copy, so that later assignments do not change it.
     return jnp.array(tensor(input))
 
 
-def identity_n(input: Any, name: Any = None) -> list[Any]:
+def identity_n(input: Any) -> list[Any]:
     return [identity(value) for value in input]
 
 
-@on_values
-def cast(x: Any, dtype: Any, name: Any = None) -> Any:
+def cast(x: Any, dtype: Any) -> Any:
+    if isinstance(x, RaggedTensor):
+        return x.map(lambda values: cast(values, dtype))
     if is_row_stand_in(x):
         return x.astype(dtype)
     if isinstance(x, jax.ShapeDtypeStruct):
@@ -80,17 +79,17 @@ def cast(x: Any, dtype: Any, name: Any = None) -> Any:
     return tensor(x).astype(canonical(dtype))
 
 
-def saturate_cast(value: Any, dtype: Any, name: Any = None) -> Any:
+def saturate_cast(value: Array, dtype: Any) -> Any:
     least, greatest = limits(dtype).min, limits(dtype).max
-    return jnp.clip(tensor(value), least, greatest).astype(canonical(dtype))
+    return jnp.clip(value, least, greatest).astype(canonical(dtype))
 
 
-def bitcast(input: Any, type: Any, name: Any = None) -> Any:
-    return jax.lax.bitcast_convert_type(tensor(input), canonical(type))
+def bitcast(input: Array, type: Any) -> Any:
+    return jax.lax.bitcast_convert_type(input, canonical(type))
 
 
-def complex(real: Any, imag: Any, name: Any = None) -> Any:
-    return jax.lax.complex(tensor(real), tensor(imag))
+def complex(real: Array, imag: Array) -> Any:
+    return jax.lax.complex(real, imag)
 
 
 def zeros(
@@ -106,25 +105,22 @@ def ones(shape: Any, dtype: Any = float32, name: Any = None, layout: Any = None)
 
 
 def zeros_like(
-    input: Any, dtype: Any = None, name: Any = None, layout: Any = None
+    input: Array, dtype: Any = None, name: Any = None, layout: Any = None
 ) -> Any:
-    return jnp.zeros_like(tensor(input), canonical(dtype))
+    return jnp.zeros_like(input, canonical(dtype))
 
 
 def ones_like(
-    input: Any, dtype: Any = None, name: Any = None, layout: Any = None
+    input: Array, dtype: Any = None, name: Any = None, layout: Any = None
 ) -> Any:
-    return jnp.ones_like(tensor(input), canonical(dtype))
+    return jnp.ones_like(input, canonical(dtype))
 
 
-def fill(dims: Any, value: Any, name: Any = None, layout: Any = None) -> Any:
-    value = tensor(value)
+def fill(dims: Any, value: Array, name: Any = None, layout: Any = None) -> Any:
     return host(library_of(value).full(sizes(dims), value))
 
 
-def range(
-    start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: Any = None
-) -> Any:
+def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None) -> Any:
     first, last = (0, start) if limit is None else (start, limit)
     kind = dtype_of_numbers([first, last, delta]) if dtype is None else dtype
     return jnp.arange(first, last, delta, dtype=canonical(kind))
@@ -140,21 +136,18 @@ def eye(
     num_columns: int | None = None,
     batch_shape: Any = None,
     dtype: Any = float32,
-    name: Any = None,
 ) -> Any:
     matrix = jnp.eye(num_rows, num_columns, dtype=canonical(dtype))
     return jnp.broadcast_to(matrix, (*sizes(batch_shape or ()), *matrix.shape))
 
 
-@on_values
 def one_hot(
-    indices: Any,
+    indices: Values,
     depth: int,
     on_value: Any = None,
     off_value: Any = None,
     axis: int | None = None,
     dtype: Any = None,
-    name: Any = None,
 ) -> Any:
     on = 1 if on_value is None else on_value
     off = 0 if off_value is None else off_value
@@ -162,16 +155,13 @@ def one_hot(
         dtype or getattr(on_value, "dtype", None) or getattr(off_value, "dtype", None)
     )
     along = -1 if axis is None else axis
-    is_hot = jax.nn.one_hot(tensor(indices), int(depth), dtype=bool, axis=along)
+    is_hot = jax.nn.one_hot(indices, int(depth), dtype=bool, axis=along)
     if given is None:
         given = float32 if on_value is None and off_value is None else tensor(on).dtype
     return jnp.where(is_hot, on, off).astype(canonical(given))
 
 
-def sequence_mask(
-    lengths: Any, maxlen: Any = None, dtype: Any = np.bool_, name: Any = None
-) -> Any:
-    lengths = tensor(lengths)
+def sequence_mask(lengths: Array, maxlen: Any = None, dtype: Any = np.bool_) -> Any:
     (size,) = sizes([jnp.max(lengths, initial=0) if maxlen is None else maxlen])
     return (jnp.arange(size) < lengths[..., None]).astype(canonical(dtype))
 
@@ -193,4 +183,4 @@ def get_static_value(tensor: Any, partial: Any = False) -> Any:
     return None if isinstance(tensor, jax.core.Tracer) else np.asarray(tensor)
 
 
-__all__ = list(defined_after(_PRIVATE, globals()))
+__all__ = list(operations(globals(), _PRIVATE))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mirrax.tf.dtypes import canonical, int32
-from mirrax.tf.exports import defined_after
+from mirrax.tf.operations import Array, operations
 from mirrax.tf.tensors.host_tensors import host
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import library_of, operands, sizes, tensor
@@ -45,7 +45,6 @@ def gather(
     validate_indices: Any = None,
     axis: int | None = None,
     batch_dims: int | None = 0,
-    name: Any = None,
 ) -> Any:
     if isinstance(indices, RaggedTensor):
         return indices.map(lambda at: gather(params, at, axis=axis))
@@ -71,29 +70,26 @@ def _take_rows(take: Callable[..., Any], params: Any, indices: Any) -> Any:
 
 
 def gather_nd(
-    params: Any,
-    indices: Any,
+    params: Array,
+    indices: Array,
     batch_dims: int = 0,
     name: Any = None,
     bad_indices_policy: str = "",
 ) -> Any:
-    params, indices = tensor(params), tensor(indices)
     pick: Callable[[Any, Any], Any] = lambda values, at: values[keys_of(at)]  # noqa: E731
     for _ in range(batch_dims):
         pick = jax.vmap(pick)
     return pick(params, indices)
 
 
-def scatter_nd(indices: Any, updates: Any, shape: Any, name: Any = None) -> Any:
-    updates = tensor(updates)
+def scatter_nd(indices: Array, updates: Array, shape: Any) -> Any:
     empty = jnp.zeros(sizes(shape), updates.dtype)
-    return empty.at[keys_of(tensor(indices))].add(updates)
+    return empty.at[keys_of(indices)].add(updates)
 
 
 def _scatter(update: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    def scatter(tensor: Any, indices: Any, updates: Any, name: Any = None) -> Any:
-        chosen = _tensor(tensor).at[keys_of(_tensor(indices))]
-        return update(chosen, _tensor(updates))
+    def scatter(tensor: Array, indices: Array, updates: Array) -> Any:
+        return update(tensor.at[keys_of(indices)], updates)
 
     return scatter
 
@@ -105,7 +101,7 @@ tensor_scatter_nd_min = _scatter(lambda chosen, x: chosen.min(x))
 tensor_scatter_nd_update = _scatter(lambda chosen, x: chosen.set(x))
 
 
-def where(condition: Any, x: Any = None, y: Any = None, name: Any = None) -> Any:
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     if x is None and y is None:
         return jnp.argwhere(tensor(condition))
     if isinstance(condition, RaggedTensor):
@@ -114,32 +110,23 @@ def where(condition: Any, x: Any = None, y: Any = None, name: Any = None) -> Any
     return host(library_of(*chosen).where(tensor(condition), *chosen))
 
 
-def boolean_mask(
-    tensor: Any, mask: Any, axis: int | None = None, name: str = "boolean_mask"
-) -> Any:
-    array = _tensor(tensor)
-    library = library_of(array)
+def boolean_mask(tensor: Array, mask: Any, axis: int | None = None) -> Any:
+    library = library_of(tensor)
     # Strings are on the host.
-    mask = np.asarray(mask) if library is np else _tensor(mask)
-    chosen = library.moveaxis(array, axis or 0, 0)[mask]
+    mask = np.asarray(mask) if library is np else jnp.asarray(mask)
+    chosen = library.moveaxis(tensor, axis or 0, 0)[mask]
     return library.moveaxis(chosen, 0, axis or 0) if mask.ndim == 1 else chosen
 
 
-def sort(
-    values: Any, axis: int = -1, direction: str = "ASCENDING", name: Any = None
-) -> Any:
-    return jnp.sort(tensor(values), axis, descending=_descends(direction))
+def sort(values: Array, axis: int = -1, direction: str = "ASCENDING") -> Any:
+    return jnp.sort(values, axis, descending=_descends(direction))
 
 
 def argsort(
-    values: Any,
-    axis: int = -1,
-    direction: str = "ASCENDING",
-    stable: bool = False,
-    name: Any = None,
+    values: Array, axis: int = -1, direction: str = "ASCENDING", stable: bool = False
 ) -> Any:
     descending = _descends(direction)
-    return jnp.argsort(tensor(values), axis, descending=descending).astype(jnp.int32)
+    return jnp.argsort(values, axis, descending=descending).astype(jnp.int32)
 
 
 def _descends(direction: str) -> bool:
@@ -152,27 +139,20 @@ def _descends(direction: str) -> bool:
 
 
 def searchsorted(
-    sorted_sequence: Any,
-    values: Any,
-    side: str = "left",
-    out_type: Any = int32,
-    name: Any = None,
+    sorted_sequence: Array, values: Array, side: str = "left", out_type: Any = int32
 ) -> Any:
     find: Callable[[Any, Any], Any] = lambda s, v: jnp.searchsorted(s, v, side=side)  # noqa: E731
-    sequence = tensor(sorted_sequence)
-    for _ in range(sequence.ndim - 1):
+    for _ in range(sorted_sequence.ndim - 1):
         find = jax.vmap(find)
-    return find(sequence, tensor(values)).astype(canonical(out_type))
+    return find(sorted_sequence, values).astype(canonical(out_type))
 
 
-def unique(x: Any, out_idx: Any = int32, name: Any = None) -> Unique:
+def unique(x: Any, out_idx: Any = int32) -> Unique:
     found = unique_with_counts(x, out_idx)
     return Unique(found.y, found.idx)
 
 
-def unique_with_counts(
-    x: Any, out_idx: Any = int32, name: Any = None
-) -> UniqueWithCounts:
+def unique_with_counts(x: Any, out_idx: Any = int32) -> UniqueWithCounts:
     values, first, inverse, counts = np.unique(
         np.asarray(x), return_index=True, return_inverse=True, return_counts=True
     )
@@ -186,18 +166,15 @@ def unique_with_counts(
     )
 
 
-def unravel_index(indices: Any, dims: Any, name: Any = None) -> Any:
-    return jnp.stack(jnp.unravel_index(tensor(indices), sizes(dims)))
+def unravel_index(indices: Array, dims: Any) -> Any:
+    return jnp.stack(jnp.unravel_index(indices, sizes(dims)))
 
 
-def dynamic_partition(
-    data: Any, partitions: Any, num_partitions: int, name: Any = None
-) -> list[Any]:
-    data, partitions = tensor(data), tensor(partitions)
+def dynamic_partition(data: Array, partitions: Array, num_partitions: int) -> list[Any]:
     return [data[partitions == i] for i in range(num_partitions)]
 
 
-def dynamic_stitch(indices: Any, data: Any, name: Any = None) -> Any:
+def dynamic_stitch(indices: Any, data: Any) -> Any:
     places = [tensor(i) for i in indices]
     values = [tensor(d) for d in data]
     rest = values[0].shape[places[0].ndim :]
@@ -209,35 +186,23 @@ def dynamic_stitch(indices: Any, data: Any, name: Any = None) -> Any:
 
 
 def reverse_sequence(
-    input: Any,
-    seq_lengths: Any,
-    seq_axis: int = 0,
-    batch_axis: int = 0,
-    name: Any = None,
+    input: Array, seq_lengths: Array, seq_axis: int = 0, batch_axis: int = 0
 ) -> Any:
-    array = jnp.moveaxis(tensor(input), (batch_axis, seq_axis), (0, 1))
+    array = jnp.moveaxis(input, (batch_axis, seq_axis), (0, 1))
     steps = jnp.arange(array.shape[1])[None]
-    lengths = tensor(seq_lengths)[:, None]
+    lengths = seq_lengths[:, None]
     order = jnp.where(steps < lengths, lengths - 1 - steps, steps)
     swapped = jax.vmap(lambda row, at: row[at])(array, order)
     return jnp.moveaxis(swapped, (0, 1), (batch_axis, seq_axis))
 
 
 def histogram_fixed_width(
-    values: Any,
-    value_range: Any,
-    nbins: int = 100,
-    dtype: Any = int32,
-    name: Any = None,
+    values: Array, value_range: Array, nbins: int = 100, dtype: Any = int32
 ) -> Any:
-    values = tensor(values)
-    low, high = tensor(value_range)
+    low, high = value_range
     scaled = jnp.floor((values - low) / (high - low) * nbins)
     bins = jnp.clip(scaled, 0, nbins - 1).astype(jnp.int32)
     return jnp.bincount(bins.reshape(-1), length=nbins).astype(canonical(dtype))
 
 
-_tensor = tensor
-
-
-__all__ = list(defined_after(_PRIVATE, globals()))
+__all__ = list(operations(globals(), _PRIVATE))

@@ -5,7 +5,6 @@ Both are ordinary arrays, so ragged tensors go through datasets, `run` and `func
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Callable, Iterator
 from typing import Any, TypeGuard
@@ -278,18 +277,6 @@ for _name in ("eq", "ne"):
 for _name in ("lt", "le", "gt", "ge", "and_", "or_", "neg", "invert"):
     _method = f"__{_name.rstrip('_')}__"
     setattr(RaggedTensor, _method, _operator(getattr(operator, _name)))
-
-
-def on_values(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function of tensors that gives a ragged one of a ragged one."""
-
-    @functools.wraps(function)
-    def call(x: Any, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(x, RaggedTensor):
-            return x.map(lambda values: function(values, *args, **kwargs))
-        return function(x, *args, **kwargs)
-
-    return call
 
 
 def join_rows(tensors: Any, axis: int) -> RaggedTensor:

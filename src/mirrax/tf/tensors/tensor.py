@@ -6,7 +6,6 @@ strings to `jax.Device`, because TensorFlow's devices are names.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -18,7 +17,7 @@ import mirrax
 from mirrax.tf.dtypes import canonical, float32, int32, int64, string
 from mirrax.tf.tensors.host_tensors import HostTensor
 from mirrax.tf.tensors.open_shapes import OpenShape
-from mirrax.tf.tensors.ragged_tensors import RaggedTensor, RaggedTensorSpec, on_values
+from mirrax.tf.tensors.ragged_tensors import RaggedTensor, RaggedTensorSpec
 from mirrax.tf.tensors.sparse_tensors import SparseTensor, SparseTensorSpec
 from mirrax.tf.tensors.tensor_shape import TensorShape
 
@@ -142,28 +141,6 @@ def is_row_stand_in(value: Any) -> bool:
     """
     is_duck = isinstance(value, np.lib.mixins.NDArrayOperatorsMixin)
     return is_duck and not isinstance(value, np.ndarray)
-
-
-def of_one(function: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Returns a function of an array as TensorFlow's `f(x, name=None)`."""
-
-    def call(x: Any, name: str | None = None) -> Any:
-        return function(tensor(x))
-
-    call.__name__ = getattr(function, "__name__", "call")
-    return on_values(call)
-
-
-def of_two(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """Returns a function of two arrays as TensorFlow's `f(x, y, name=None)`."""
-
-    def call(x: Any, y: Any, name: str | None = None) -> Any:
-        if isinstance(x, RaggedTensor):
-            return x.map(call, y)
-        return function(*operands(x, y))
-
-    call.__name__ = getattr(function, "__name__", "call")
-    return call
 
 
 def axes(axis: Any) -> Any:

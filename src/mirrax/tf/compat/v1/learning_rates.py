@@ -8,7 +8,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from mirrax.tf.exports import defined_after
+from mirrax.tf.operations import Array, operations
 from mirrax.tf.tensors.tensor import tensor
 
 Rate = Callable[[], Any]
@@ -52,7 +52,6 @@ def polynomial_decay(
     end_learning_rate: float = 0.0001,
     power: float = 1.0,
     cycle: bool = False,
-    name: Any = None,
 ) -> Rate:
     def rate() -> Any:
         step, steps = _number(global_step), _number(decay_steps)
@@ -65,11 +64,7 @@ def polynomial_decay(
 
 
 def cosine_decay(
-    learning_rate: Any,
-    global_step: Any,
-    decay_steps: Any,
-    alpha: float = 0.0,
-    name: Any = None,
+    learning_rate: Any, global_step: Any, decay_steps: Any, alpha: float = 0.0
 ) -> Rate:
     def rate() -> Any:
         done = jnp.minimum(_number(global_step), decay_steps) / decay_steps
@@ -79,7 +74,7 @@ def cosine_decay(
     return rate
 
 
-def piecewise_constant(x: Any, boundaries: Any, values: Any, name: Any = None) -> Rate:
+def piecewise_constant(x: Array, boundaries: Any, values: Any) -> Rate:
     """Returns a function that returns the value for the current step."""
     if len(values) != len(boundaries) + 1:
         raise ValueError(
@@ -88,7 +83,7 @@ def piecewise_constant(x: Any, boundaries: Any, values: Any, name: Any = None) -
         )
 
     def rate() -> Any:
-        index = jnp.searchsorted(tensor(boundaries), tensor(x), side="left")
+        index = jnp.searchsorted(tensor(boundaries), x, side="left")
         return tensor(values)[index]
 
     return rate
@@ -101,4 +96,4 @@ def _number(step: Any) -> Any:
     return tensor(step).astype(jnp.float32)
 
 
-__all__ = list(defined_after(_PRIVATE, globals()))
+__all__ = list(operations(globals(), _PRIVATE))

@@ -1,0 +1,106 @@
+"""What functions of tensors have in common: conversions, and the argument `name`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Container
+from typing import Any
+
+from mirrax.tf.exports import defined_after
+from mirrax.tf.tensors.ragged_tensors import RaggedTensor
+from mirrax.tf.tensors.tensor import operands, tensor
+
+Array = Any
+"""Annotates a parameter that an operation gets as a tensor."""
+
+Values = Any
+"""As `Array`, for the first parameter; of a ragged tensor, it gets the values."""
+
+_CONVERTED = ("Array", "Array | None", "Values")
+_NAME = inspect.Parameter(
+    "name", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation="Any"
+)
+
+
+def operations(module: dict[str, Any], private: Container[str] = ()) -> list[str]:
+    """Makes the public functions that a module defines operations.
+
+    Args:
+        module: All names of the module, `globals()`.
+        private: Those above its `_PRIVATE` line, as for `defined_after`.
+
+    Returns:
+        The names of what it defines.
+    """
+    names = defined_after(private, module)
+    for name in names:
+        value = module[name]
+        is_function = isinstance(value, types.FunctionType)
+        if is_function and value.__module__ == module["__name__"]:
+            module[name] = operation(value)
+    return names
+
+
+@functools.cache
+def operation(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function that converts its arguments, as their annotations say.
+
+    Those of `Array | None` may be None. It also takes `name`, which has no effect.
+    """
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
+    if any(x.kind is not x.POSITIONAL_OR_KEYWORD for x in parameters):
+        return function
+    # Annotations are texts: all modules postpone their evaluation.
+    kinds = {x.name: x.annotation for x in parameters}
+    first = next(iter(kinds), "")
+    num_accepted = len(kinds) + ("name" not in kinds)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if kinds.get(first) == "Values":
+            given = args[0] if args else kwargs.get(first)
+            if isinstance(given, RaggedTensor):
+                rest = {name: kwargs[name] for name in kwargs if name != first}
+                return given.map(lambda values: call(values, *args[1:], **rest))
+        values = [_converted(kind, x) for kind, x in zip(kinds.values(), args)]
+        named = {
+            name: _converted(kinds.get(name), x)
+            for name, x in kwargs.items()
+            if name != "name"
+        }
+        return function(*values, *args[num_accepted:], **named)
+
+    if "name" not in kinds:
+        shown = signature.replace(parameters=[*parameters, _NAME])
+        call.__signature__ = shown  # type: ignore[attr-defined]
+    return call
+
+
+def _converted(kind: Any, value: Any) -> Any:
+    is_left_out = value is None and kind == "Array | None"
+    return value if kind not in _CONVERTED or is_left_out else tensor(value)
+
+
+def of_one(function: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Returns a function of an array as TensorFlow's `f(x, name=None)`."""
+
+    def call(x: Values) -> Any:
+        return function(x)
+
+    call.__name__ = getattr(function, "__name__", "call")
+    return operation(call)
+
+
+def of_two(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Returns a function of two arrays as TensorFlow's `f(x, y, name=None)`."""
+
+    def call(x: Any, y: Any) -> Any:
+        if isinstance(x, RaggedTensor):
+            return x.map(call, y)
+        return function(*operands(x, y))
+
+    call.__name__ = getattr(function, "__name__", "call")
+    return operation(call)
