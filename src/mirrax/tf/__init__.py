@@ -60,6 +60,7 @@ from mirrax.tf.math.clipping import *  # noqa: F403
 from mirrax.tf.math.elementwise import *  # noqa: F403
 from mirrax.tf.math.reductions import *  # noqa: F403
 from mirrax.tf.math.segments import *  # noqa: F403
+from mirrax.tf.missing_names import name_replacements
 from mirrax.tf.strings import as_string as as_string
 from mirrax.tf.tensors.creation import *  # noqa: F403
 from mirrax.tf.tensors.indexed_slices import IndexedSlices as IndexedSlices
@@ -90,3 +91,4 @@ __version__ = version.VERSION
 __getattr__ = load
 
 register_aliases()
+name_replacements()

@@ -2,7 +2,6 @@
 
 import jax.numpy as jnp
 
-from mirrax.tf.missing_names import names_of
 from mirrax.tf.operations import of_one, of_two
 
 bitwise_and = of_two(jnp.bitwise_and)
@@ -11,5 +10,3 @@ bitwise_xor = of_two(jnp.bitwise_xor)
 invert = of_one(jnp.invert)
 left_shift = of_two(jnp.left_shift)
 right_shift = of_two(jnp.right_shift)
-
-__getattr__ = names_of("tf.bitwise")

@@ -11,7 +11,6 @@ import numpy as np
 
 from mirrax.tf.dtypes import limits
 from mirrax.tf.errors import InvalidArgumentError
-from mirrax.tf.missing_names import names_of
 from mirrax.tf.operations import Array, operations
 from mirrax.tf.tensors.tensor import is_traced, operands, tensor
 
@@ -164,4 +163,3 @@ def _require_known(holds: bool, message: Any, rule: str, found: Any) -> None:
 
 
 operations(globals())
-__getattr__ = names_of("tf.debugging")

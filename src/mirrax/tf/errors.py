@@ -13,7 +13,6 @@ from mirrax.errors import DataLossError as DataLossError
 from mirrax.errors import InvalidArgumentError as InvalidArgumentError
 from mirrax.errors import NotFoundError as NotFoundError
 from mirrax.errors import OutOfRangeError as OutOfRangeError
-from mirrax.tf.missing_names import names_of
 
 OpError = Exception
 CancelledError = concurrent.futures.CancelledError
@@ -75,5 +74,3 @@ INTERNAL = 13
 UNAVAILABLE = 14
 DATA_LOSS = 15
 UNAUTHENTICATED = 16
-
-__getattr__ = names_of("tf.errors")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container
+from typing import Any
 
 
-def defined_after(private: Container[str], names: Iterable[str]) -> list[str]:
-    """Returns the public names that a module defines below its `_PRIVATE` line.
+def export(module: dict[str, Any], private: Container[str] = ()) -> list[str]:
+    """Makes a module export the public names that it defines, and returns them.
 
     Args:
-        private: The names above it: imports, and what only other modules need.
-        names: All names of the module, `globals()`.
+        module: All names of the module, `globals()`.
+        private: Those above its `_PRIVATE` line: imports, and what only other modules
+            need.
     """
-    return [name for name in names if name not in private and name[0] != "_"]
+    # Not `__all__ = ...` in the module: then type checkers would see no names there.
+    found = [name for name in module if name not in private and name[0] != "_"]
+    return module.setdefault("__all__", found)

@@ -12,7 +12,6 @@ import jax.scipy.linalg as scipy_linalg
 from jax import lax
 
 from mirrax.tf.math.reductions import l2_normalize as l2_normalize
-from mirrax.tf.missing_names import names_of
 from mirrax.tf.operations import Array, of_one, of_two, operations
 from mirrax.tf.tensors.creation import eye as eye
 from mirrax.tf.tensors.tensor import axes, tensor
@@ -217,4 +216,3 @@ def band_part(input: Array, num_lower: int, num_upper: int) -> Any:
 
 
 operations(globals())
-__getattr__ = names_of("tf.linalg")

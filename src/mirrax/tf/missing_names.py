@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
@@ -32,6 +33,14 @@ def lookup(name: str, table: Mapping[str, str]) -> str | None:
     parts = name.split(".")
     prefixes = (".".join(parts[:length]) for length in range(len(parts), 1, -1))
     return next((table[prefix] for prefix in prefixes if prefix in table), None)
+
+
+def name_replacements() -> None:
+    """Lets all loaded modules of TensorFlow's names raise such errors."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("mirrax.tf."):
+            tensorflow_name = name.removeprefix("mirrax.")
+            vars(module).setdefault("__getattr__", names_of(tensorflow_name))
 
 
 def names_of(module: str) -> Callable[[str], Any]:

@@ -9,7 +9,6 @@ from typing import Any
 import jax
 
 import mirrax
-from mirrax.tf.missing_names import names_of
 from mirrax.tf.tensors.indexed_slices import IndexedSlices
 
 
@@ -94,9 +93,6 @@ def is_nested(structure: Any) -> bool:
 def _is_leaf(value: Any) -> bool:
     kinds = (mirrax.Variable, mirrax.DistributedValues, IndexedSlices)
     return value is None or isinstance(value, kinds)
-
-
-__getattr__ = names_of("tf.nest")
 
 
 def _ordered_like(example: Any, tree: Any) -> Any:

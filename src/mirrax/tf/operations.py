@@ -8,7 +8,7 @@ import types
 from collections.abc import Callable, Container
 from typing import Any
 
-from mirrax.tf.exports import defined_after
+from mirrax.tf.exports import export
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import operands, tensor
 
@@ -24,23 +24,18 @@ _NAME = inspect.Parameter(
 )
 
 
-def operations(module: dict[str, Any], private: Container[str] = ()) -> list[str]:
-    """Makes the public functions that a module defines operations.
+def operations(module: dict[str, Any], private: Container[str] = ()) -> None:
+    """Exports the public names of a module, and makes its functions operations.
 
     Args:
         module: All names of the module, `globals()`.
-        private: Those above its `_PRIVATE` line, as for `defined_after`.
-
-    Returns:
-        The names of what it defines.
+        private: As for `export`.
     """
-    names = defined_after(private, module)
-    for name in names:
+    for name in export(module, private):
         value = module[name]
         is_function = isinstance(value, types.FunctionType)
         if is_function and value.__module__ == module["__name__"]:
             module[name] = operation(value)
-    return names
 
 
 @functools.cache

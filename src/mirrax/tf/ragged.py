@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from mirrax.tf.missing_names import names_of
 from mirrax.tf.tensors.host_tensors import host
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 
@@ -43,6 +42,3 @@ def row_splits_to_segment_ids(splits: Any, name: Any = None, **_: Any) -> Any:
 def map_flat_values(op: Callable[..., Any], ragged: Any, *others: Any) -> RaggedTensor:
     """Returns a function of the values; it must not depend on the rows."""
     return ragged.map(op, *others)
-
-
-__getattr__ = names_of("tf.ragged")

@@ -8,7 +8,6 @@ from typing import Any
 import jax.numpy as jnp
 
 from mirrax.tf.dtypes import canonical, float32
-from mirrax.tf.missing_names import names_of
 from mirrax.tf.operations import Array, of_one, operations
 
 fft = of_one(jnp.fft.fft)
@@ -91,4 +90,3 @@ def stft(
 
 
 operations(globals())
-__getattr__ = names_of("tf.signal")

@@ -12,7 +12,6 @@ import numpy as np
 
 from mirrax.tf.dtypes import limits
 from mirrax.tf.errors import InvalidArgumentError
-from mirrax.tf.missing_names import names_of
 from mirrax.tf.operations import operations
 from mirrax.tf.tensors.host_tensors import flat_array
 from mirrax.tf.tensors.sparse_tensors import SparseTensor
@@ -131,4 +130,3 @@ def sparse_dense_matmul(
 
 
 operations(globals())
-__getattr__ = names_of("tf.sparse")

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from mirrax.tf.dtypes import canonical, float32
-from mirrax.tf.missing_names import names_of
 from mirrax.tf.operations import Values, operations
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import string_tensor, tensor
@@ -163,4 +162,3 @@ def to_number(input: Any, out_type: Any = float32) -> Any:
 
 
 operations(globals())
-__getattr__ = names_of("tf.strings")

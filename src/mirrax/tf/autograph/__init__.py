@@ -7,9 +7,6 @@ from typing import Any
 
 from mirrax.tf.autograph import conversion, transpiler
 from mirrax.tf.autograph import experimental as experimental
-from mirrax.tf.missing_names import names_of
-
-__getattr__ = names_of("tf.autograph")
 
 
 def to_graph(

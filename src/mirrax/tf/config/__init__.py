@@ -19,7 +19,6 @@ from mirrax.config import (
 from mirrax.config import set_logical_devices as set_logical_devices
 from mirrax.tf.config import experimental as experimental
 from mirrax.tf.config import optimizer as optimizer
-from mirrax.tf.missing_names import names_of
 
 experimental_functions_run_eagerly = functions_run_eagerly
 experimental_run_functions_eagerly = run_functions_eagerly
@@ -56,6 +55,3 @@ def experimental_connect_to_cluster(
     cluster_device_filters: Any = None,
 ) -> None:
     """Does nothing: strategies connect to the cluster."""
-
-
-__getattr__ = names_of("tf.config")

@@ -9,7 +9,6 @@ from mirrax import config
 from mirrax.config import get_visible_devices as get_visible_devices
 from mirrax.config import list_logical_devices as list_logical_devices
 from mirrax.config import list_physical_devices as list_physical_devices
-from mirrax.tf.missing_names import names_of
 
 VirtualDeviceConfiguration = config.LogicalDeviceConfiguration
 set_virtual_device_configuration = config.set_logical_device_configuration
@@ -32,6 +31,3 @@ def enable_op_determinism() -> None:
     flags = os.environ.get("XLA_FLAGS", "")
     if flag not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} {flag}".strip()
-
-
-__getattr__ = names_of("tf.config.experimental")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirrax.tf.missing_names import names_of
-
 _options: dict[str, Any] = {}
 
 
@@ -24,6 +22,3 @@ def set_experimental_options(options: dict[str, Any]) -> None:
 
 def get_experimental_options() -> dict[str, Any]:
     return dict(_options)
-
-
-__getattr__ = names_of("tf.config.optimizer")

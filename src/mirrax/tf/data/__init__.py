@@ -11,7 +11,6 @@ from mirrax.tf.data.datasets import TextLineDataset as TextLineDataset
 from mirrax.tf.data.datasets import TFRecordDataset as TFRecordDataset
 from mirrax.tf.data.options import Accepted as ThreadingOptions
 from mirrax.tf.data.options import Options as Options
-from mirrax.tf.missing_names import names_of
 
 __all__ = [
     "AUTOTUNE",
@@ -26,5 +25,3 @@ __all__ = [
     "ThreadingOptions",
     "experimental",
 ]
-
-__getattr__ = names_of("tf.data")

@@ -24,7 +24,6 @@ from mirrax.tf.dtypes import string
 from mirrax.tf.io.files import path_of
 from mirrax.tf.io.records import parse_example
 from mirrax.tf.lookup.initializers import KeyValueTensorInitializer
-from mirrax.tf.missing_names import names_of
 
 Transformation = Callable[[Any], Any]
 
@@ -290,5 +289,3 @@ choose_from_datasets = Dataset.choose_from_datasets
 sample_from_datasets = Dataset.sample_from_datasets
 Counter = Dataset.counter
 RandomDataset = Dataset.random
-
-__getattr__ = names_of("tf.data.experimental")

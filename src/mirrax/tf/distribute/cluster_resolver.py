@@ -13,6 +13,3 @@ from mirrax.cluster_resolver import SlurmClusterResolver as SlurmClusterResolver
 from mirrax.cluster_resolver import TFConfigClusterResolver as TFConfigClusterResolver
 from mirrax.cluster_resolver import TPUClusterResolver as TPUClusterResolver
 from mirrax.cluster_resolver import UnionResolver as UnionResolver
-from mirrax.tf.missing_names import names_of
-
-__getattr__ = names_of("tf.distribute.cluster_resolver")

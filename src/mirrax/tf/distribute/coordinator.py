@@ -1,6 +1,6 @@
 """`tf.distribute.coordinator`: parameter servers, which Mirrax does not have."""
 
-from mirrax.tf.missing_names import names_of, unavailable
+from mirrax.tf.missing_names import unavailable
 
 ClusterCoordinator = unavailable("tf.distribute.coordinator.ClusterCoordinator")
 PerWorkerValue = unavailable("tf.distribute.coordinator.PerWorkerValue")
@@ -10,6 +10,3 @@ RemoteValue = unavailable("tf.distribute.coordinator.RemoteValue")
 def experimental_get_current_worker_index() -> None:
     """Raises: there is no cluster coordinator."""
     unavailable("tf.distribute.coordinator.experimental_get_current_worker_index")()
-
-
-__getattr__ = names_of("tf.distribute.coordinator")

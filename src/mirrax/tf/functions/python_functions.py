@@ -18,7 +18,7 @@ import numpy as np
 import mirrax
 from mirrax.tf.device_specs import DeviceSpec
 from mirrax.tf.errors import NotCompilable
-from mirrax.tf.exports import defined_after
+from mirrax.tf.exports import export
 from mirrax.tf.tensors.host_tensors import HostTensor, host
 from mirrax.tf.tensors.tensor import is_traced, tensor
 
@@ -253,4 +253,4 @@ def timestamp(name: Any = None) -> float:
     return time.time()
 
 
-__all__ = list(defined_after(_PRIVATE, globals()))
+export(globals(), _PRIVATE)

@@ -9,6 +9,3 @@ from mirrax.tf.image.cropping import *  # noqa: F403
 from mirrax.tf.image.flipping import *  # noqa: F403
 from mirrax.tf.image.resizing import *  # noqa: F403
 from mirrax.tf.io.images import *  # noqa: F403
-from mirrax.tf.missing_names import names_of
-
-__getattr__ = names_of("tf.image")

@@ -173,4 +173,4 @@ def hsv_to_rgb(images: Array) -> Any:
     return jnp.stack([(rest + saturation * x) * value for x in shares], -1)
 
 
-__all__ = list(operations(globals(), _PRIVATE))
+operations(globals(), _PRIVATE)

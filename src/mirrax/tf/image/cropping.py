@@ -108,4 +108,4 @@ def _inner(given: Any) -> tuple[int, int]:
     return first, second
 
 
-__all__ = list(operations(globals(), _PRIVATE))
+operations(globals(), _PRIVATE)

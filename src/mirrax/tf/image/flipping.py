@@ -58,4 +58,4 @@ def _flipped(image: Any, key: Any, axis: int) -> Any:
     return jnp.where(is_flipped[..., None, None, None], jnp.flip(array, axis), array)
 
 
-__all__ = list(operations(globals(), _PRIVATE))
+operations(globals(), _PRIVATE)

@@ -116,4 +116,4 @@ def _padded(array: Any, axis: int, before: int, after: int) -> Any:
     return jnp.pad(array, widths)
 
 
-__all__ = list(operations(globals(), _PRIVATE))
+operations(globals(), _PRIVATE)

@@ -18,6 +18,3 @@ from mirrax.tf.io.records import parse_example as parse_example
 from mirrax.tf.io.records import parse_single_example as parse_single_example
 from mirrax.tf.io.tensor_messages import parse_tensor as parse_tensor
 from mirrax.tf.io.tensor_messages import serialize_tensor as serialize_tensor
-from mirrax.tf.missing_names import names_of
-
-__getattr__ = names_of("tf.io")

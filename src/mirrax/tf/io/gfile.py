@@ -10,7 +10,6 @@ from typing import IO, Any
 
 from mirrax.tf.errors import AlreadyExistsError, of_files
 from mirrax.tf.io.files import path_of
-from mirrax.tf.missing_names import names_of
 
 
 @of_files()
@@ -88,6 +87,3 @@ def _require_free(path: Any, overwrite: bool) -> None:
             f"The target must not exist. Received: {path_of(path)!r}, which exists. "
             "Use `overwrite=True`."
         )
-
-
-__getattr__ = names_of("tf.io.gfile")

@@ -10,6 +10,3 @@ from mirrax.tf.lookup.static_tables import StaticHashTable as StaticHashTable
 from mirrax.tf.lookup.static_tables import (
     StaticVocabularyTable as StaticVocabularyTable,
 )
-from mirrax.tf.missing_names import names_of
-
-__getattr__ = names_of("tf.lookup")

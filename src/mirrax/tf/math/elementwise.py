@@ -173,4 +173,4 @@ def _differentiable(function: Any, *values: Any) -> Any:
     return function(*[jnp.asarray(value, dtype) for value in values])
 
 
-__all__ = list(operations(globals(), _PRIVATE))
+operations(globals(), _PRIVATE)

@@ -216,4 +216,4 @@ def l2_normalize(x: Array, axis: Any = None, epsilon: float = 1e-12) -> Any:
     return x * jax.lax.rsqrt(jnp.maximum(total, epsilon))
 
 
-__all__ = list(operations(globals(), _PRIVATE))
+operations(globals(), _PRIVATE)

@@ -77,4 +77,4 @@ def _counts(found: Any, segment_ids: Any) -> Any:
     return counts.reshape(-1, *[1] * (found.ndim - 1))
 
 
-__all__ = list(operations(globals(), _PRIVATE))
+operations(globals(), _PRIVATE)

@@ -5,12 +5,9 @@ from mirrax.tf.math.elementwise import tanh as tanh
 from mirrax.tf.math.reductions import in_top_k as in_top_k
 from mirrax.tf.math.reductions import l2_normalize as l2_normalize
 from mirrax.tf.math.reductions import zero_fraction as zero_fraction
-from mirrax.tf.missing_names import names_of
 from mirrax.tf.nn.activations import *  # noqa: F403
 from mirrax.tf.nn.convolution import *  # noqa: F403
 from mirrax.tf.nn.losses import *  # noqa: F403
 from mirrax.tf.nn.normalization import *  # noqa: F403
 from mirrax.tf.nn.pooling import *  # noqa: F403
 from mirrax.tf.nn.selection import *  # noqa: F403
-
-__getattr__ = names_of("tf.nn")

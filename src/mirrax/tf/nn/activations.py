@@ -63,4 +63,4 @@ def log_softmax(logits: Array, axis: int | None = None) -> Any:
     return jax.nn.log_softmax(logits, -1 if axis is None else axis)
 
 
-__all__ = list(operations(globals(), _PRIVATE))
+operations(globals(), _PRIVATE)

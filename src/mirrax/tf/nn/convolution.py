@@ -135,4 +135,4 @@ def _whole_shape(
     return (array.shape[0], *inner)
 
 
-__all__ = list(operations(globals(), _PRIVATE))
+operations(globals(), _PRIVATE)

@@ -109,4 +109,4 @@ def _require_replica(name: str) -> None:
         )
 
 
-__all__ = list(operations(globals(), _PRIVATE))
+operations(globals(), _PRIVATE)

@@ -95,4 +95,4 @@ def _shape(noise_shape: Any, array: Any) -> tuple[int, ...]:
     return tuple(size if want == -1 else want for want, size in pairs)
 
 
-__all__ = list(operations(globals(), _PRIVATE))
+operations(globals(), _PRIVATE)

@@ -84,4 +84,4 @@ def _with_others(numbers: tuple[int, ...], channels_first: bool) -> tuple[int, .
     return (1, 1, *numbers) if channels_first else (1, *numbers, 1)
 
 
-__all__ = list(operations(globals(), _PRIVATE))
+operations(globals(), _PRIVATE)

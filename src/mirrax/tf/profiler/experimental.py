@@ -7,8 +7,6 @@ from typing import Any
 
 import jax
 
-from mirrax.tf.missing_names import names_of
-
 Trace = jax.profiler.TraceAnnotation
 
 
@@ -27,6 +25,3 @@ def Profile(  # noqa: N802 - TensorFlow's name
 ) -> contextlib.AbstractContextManager[Any]:
     """Returns a context whose calls are traced."""
     return jax.profiler.trace(str(logdir))
-
-
-__getattr__ = names_of("tf.profiler.experimental")

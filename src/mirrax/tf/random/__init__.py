@@ -1,6 +1,5 @@
 """`tf.random`: JAX's numbers, which differ from TensorFlow's for the same seed."""
 
-from mirrax.tf.missing_names import names_of
 from mirrax.tf.random import experimental as experimental
 from mirrax.tf.random.ambient import set_seed as set_seed
 from mirrax.tf.random.candidates import (
@@ -15,5 +14,3 @@ from mirrax.tf.random.generator import get_global_generator as get_global_genera
 from mirrax.tf.random.generator import set_global_generator as set_global_generator
 from mirrax.tf.random.stateful import *  # noqa: F403
 from mirrax.tf.random.stateless import *  # noqa: F403
-
-__getattr__ = names_of("tf.random")

@@ -1,6 +1,5 @@
 """`tf.random.experimental`: older names of `tf.random`."""
 
-from mirrax.tf.missing_names import names_of
 from mirrax.tf.random import stateless
 from mirrax.tf.random.generator import Algorithm as Algorithm
 from mirrax.tf.random.generator import Generator as Generator
@@ -10,5 +9,3 @@ from mirrax.tf.random.stateless import stateless_shuffle as stateless_shuffle
 
 stateless_fold_in = stateless.fold_in
 stateless_split = stateless.split
-
-__getattr__ = names_of("tf.random.experimental")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mirrax.tf.exports import defined_after
+from mirrax.tf.exports import export
 from mirrax.tf.random import drawing
 from mirrax.tf.random.ambient import next_key
 
@@ -24,4 +24,4 @@ shuffle = _stateful(drawing.shuffle, 1)
 truncated_normal = _stateful(drawing.truncated_normal, 4)
 uniform = _stateful(drawing.uniform, 4)
 
-__all__ = list(defined_after(_PRIVATE, globals()))
+export(globals(), _PRIVATE)

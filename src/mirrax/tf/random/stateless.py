@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from mirrax.tf.dtypes import float32, int32
-from mirrax.tf.exports import defined_after
+from mirrax.tf.exports import export
 from mirrax.tf.random import drawing
 from mirrax.tf.tensors.tensor import tensor
 
@@ -70,4 +70,4 @@ def _seeds(keys: jax.Array) -> jax.Array:
     return jax.random.key_data(keys).astype(jnp.int32)
 
 
-__all__ = list(defined_after(_PRIVATE, globals()))
+export(globals(), _PRIVATE)

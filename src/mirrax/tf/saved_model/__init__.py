@@ -3,7 +3,6 @@
 The format is that of `mirrax.train.export`, not TensorFlow's.
 """
 
-from mirrax.tf.missing_names import names_of
 from mirrax.tf.saved_model.loading import contains_saved_model as contains_saved_model
 from mirrax.tf.saved_model.loading import load as load
 from mirrax.tf.saved_model.options import (
@@ -12,5 +11,3 @@ from mirrax.tf.saved_model.options import (
 from mirrax.tf.saved_model.options import LoadOptions as LoadOptions
 from mirrax.tf.saved_model.options import SaveOptions as SaveOptions
 from mirrax.tf.saved_model.saving import save as save
-
-__getattr__ = names_of("tf.saved_model")

@@ -16,7 +16,6 @@ from mirrax.summary import scalar as scalar
 from mirrax.summary import should_record_summaries as should_record_summaries
 from mirrax.summary import text as text
 from mirrax.summary import write as write
-from mirrax.tf.missing_names import names_of
 from mirrax.tf.summary import experimental as experimental
 
 # There are no graphs to trace; `tf.profiler` records what runs.
@@ -32,6 +31,3 @@ def trace_off() -> None:
 
 def trace_export(name: str, step: Any = None, profiler_outdir: Any = None) -> None:
     """Writes nothing."""
-
-
-__getattr__ = names_of("tf.summary")

@@ -8,7 +8,6 @@ from typing import Any
 
 from mirrax.summary import get_step as get_step
 from mirrax.summary import set_step as set_step
-from mirrax.tf.missing_names import names_of
 from mirrax.tf.variables.name_scopes import scoped_name
 
 
@@ -19,6 +18,3 @@ def summary_scope(
     """Yields the tag of a summary, and the name of its scope."""
     full = scoped_name(name or default_name)
     yield full, f"{full}/"
-
-
-__getattr__ = names_of("tf.summary.experimental")

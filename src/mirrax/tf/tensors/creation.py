@@ -183,4 +183,4 @@ def get_static_value(tensor: Any, partial: Any = False) -> Any:
     return None if isinstance(tensor, jax.core.Tracer) else np.asarray(tensor)
 
 
-__all__ = list(operations(globals(), _PRIVATE))
+operations(globals(), _PRIVATE)

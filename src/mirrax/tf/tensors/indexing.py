@@ -205,4 +205,4 @@ def histogram_fixed_width(
     return jnp.bincount(bins.reshape(-1), length=nbins).astype(canonical(dtype))
 
 
-__all__ = list(operations(globals(), _PRIVATE))
+operations(globals(), _PRIVATE)

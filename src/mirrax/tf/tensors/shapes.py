@@ -221,4 +221,4 @@ def _known_shape(value: Any) -> tuple[int, ...]:
     return tuple(tensor(value).shape if found is None else found)
 
 
-__all__ = list(operations(globals(), _PRIVATE))
+operations(globals(), _PRIVATE)

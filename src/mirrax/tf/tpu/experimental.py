@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from mirrax import config
-from mirrax.tf.missing_names import names_of
 
 
 def initialize_tpu_system(cluster_resolver: Any = None) -> None:
@@ -20,6 +19,3 @@ def initialize_tpu_system(cluster_resolver: Any = None) -> None:
 
 def shutdown_tpu_system(cluster_resolver: Any = None) -> None:
     """Does nothing: JAX stops the TPUs when the process ends."""
-
-
-__getattr__ = names_of("tf.tpu.experimental")

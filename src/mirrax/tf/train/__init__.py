@@ -4,7 +4,6 @@ from mirrax.cluster_resolver import ClusterDef as ClusterDef
 from mirrax.cluster_resolver import ClusterSpec as ClusterSpec
 from mirrax.cluster_resolver import JobDef as JobDef
 from mirrax.data import example
-from mirrax.tf.missing_names import names_of
 from mirrax.tf.train.checkpoints import Checkpoint as Checkpoint
 from mirrax.tf.train.checkpoints import CheckpointManager as CheckpointManager
 from mirrax.tf.train.checkpoints import CheckpointOptions as CheckpointOptions
@@ -24,5 +23,3 @@ Feature = example.Feature
 Features = example.Features
 FloatList = example.FloatList
 Int64List = example.Int64List
-
-__getattr__ = names_of("tf.train")

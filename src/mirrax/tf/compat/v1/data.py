@@ -11,9 +11,10 @@ from mirrax.tf import data
 from mirrax.tf.data import *  # noqa: F403
 from mirrax.tf.data.input_iterator import InputIterator
 from mirrax.tf.dtypes import as_dtype
+from mirrax.tf.missing_names import names_of
 from mirrax.tf.tensors.tensor_shape import TensorShape
 
-__getattr__ = data.__getattr__
+__getattr__ = names_of("tf.data")
 
 
 def make_one_shot_iterator(dataset: data.Dataset) -> Any:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from mirrax.tf.compat.v1.config_proto import ConfigProto
 from mirrax.tf.dtypes import float32, float64, int32, int64
-from mirrax.tf.exports import defined_after
+from mirrax.tf.exports import export
 from mirrax.tf.missing_names import replacement_of
 from mirrax.tf.tensors.creation import cast
 from mirrax.tf.tensors.indexed_slices import IndexedSlices
@@ -105,4 +105,4 @@ scatter_update = _scatter("scatter_update")
 to_float, to_double, to_int32, to_int64 = map(_to, (float32, float64, int32, int64))
 
 
-__all__ = list(defined_after(_PRIVATE, globals()))
+export(globals(), _PRIVATE)

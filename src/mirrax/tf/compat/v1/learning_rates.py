@@ -96,4 +96,4 @@ def _number(step: Any) -> Any:
     return tensor(step).astype(jnp.float32)
 
 
-__all__ = list(operations(globals(), _PRIVATE))
+operations(globals(), _PRIVATE)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 
-from mirrax.tf.missing_names import names_of
-
 DEBUG, INFO, WARN, ERROR, FATAL = 10, 20, 30, 40, 50
 
 _logger = logging.getLogger("tensorflow")
@@ -17,5 +15,3 @@ error = _logger.error
 fatal = _logger.critical
 get_verbosity = _logger.getEffectiveLevel
 set_verbosity = _logger.setLevel
-
-__getattr__ = names_of("tf.compat.v1.logging")

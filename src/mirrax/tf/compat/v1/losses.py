@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 
 from mirrax.tf.math.elementwise import abs, minimum
-from mirrax.tf.missing_names import names_of
 from mirrax.tf.nn.losses import (
     sigmoid_cross_entropy_with_logits,
     softmax_cross_entropy_with_logits,
@@ -216,6 +215,3 @@ def _pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
             "and predictions must have the same shape. Reshape one of them."
         )
     return labels, predictions
-
-
-__getattr__ = names_of("tf.compat.v1.losses")

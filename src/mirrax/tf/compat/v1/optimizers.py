@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 import mirrax
-from mirrax.tf.exports import defined_after
+from mirrax.tf.exports import export
 from mirrax.tf.functions.function import GradientTape
 from mirrax.tf.tensors.tensor import tensor
 from mirrax.tf.variables.variable_methods import make_variable
@@ -313,4 +313,4 @@ class FtrlOptimizer(Optimizer):
         return (jnp.clip(total, -l1, l1) - total) / curvature
 
 
-__all__ = list(defined_after(_PRIVATE, globals()))
+export(globals(), _PRIVATE)

@@ -8,8 +8,5 @@ from mirrax.tf.compat.v1.global_step import (
 from mirrax.tf.compat.v1.global_step import global_step as global_step
 from mirrax.tf.compat.v1.learning_rates import *  # noqa: F403
 from mirrax.tf.compat.v1.optimizers import *  # noqa: F403
-from mirrax.tf.missing_names import names_of
 from mirrax.tf.train import *  # noqa: F403
 from mirrax.tf.train.checkpoints import checkpoint_exists as checkpoint_exists
-
-__getattr__ = names_of("tf.compat.v1.train")

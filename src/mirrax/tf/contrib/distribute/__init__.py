@@ -27,9 +27,6 @@ from mirrax.tf.contrib.distribute.tower_context import (
 from mirrax.tf.contrib.distribute.tower_context import (
     in_cross_tower_context as in_cross_tower_context,
 )
-from mirrax.tf.missing_names import names_of
 
 CrossTowerOps = mirrax.CrossDeviceOps
 ReductionToOneDeviceCrossTowerOps = mirrax.ReductionToOneDevice
-
-__getattr__ = names_of("tf.contrib.distribute")

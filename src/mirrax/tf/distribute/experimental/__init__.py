@@ -22,7 +22,7 @@ from mirrax.tf.distribute.strategies import (
     CentralStorageStrategy as CentralStorageStrategy,
 )
 from mirrax.tf.distribute.strategies import TPUStrategy as TPUStrategy
-from mirrax.tf.missing_names import names_of, unavailable
+from mirrax.tf.missing_names import unavailable
 
 _MODULE = "tf.distribute.experimental"
 
@@ -37,6 +37,3 @@ def CollectiveHints(  # noqa: N802 - TensorFlow's name for it
 ) -> CommunicationOptions:
     """The older name of `CommunicationOptions`."""
     return CommunicationOptions(bytes_per_pack, timeout_seconds)
-
-
-__getattr__ = names_of(_MODULE)

@@ -1,6 +1,6 @@
 """`tf.distribute.experimental.partitioners`: variables split over parameter servers."""
 
-from mirrax.tf.missing_names import names_of, unavailable
+from mirrax.tf.missing_names import unavailable
 
 _MODULE = "tf.distribute.experimental.partitioners"
 
@@ -8,5 +8,3 @@ FixedShardsPartitioner = unavailable(f"{_MODULE}.FixedShardsPartitioner")
 MaxSizePartitioner = unavailable(f"{_MODULE}.MaxSizePartitioner")
 MinSizePartitioner = unavailable(f"{_MODULE}.MinSizePartitioner")
 Partitioner = unavailable(f"{_MODULE}.Partitioner")
-
-__getattr__ = names_of(_MODULE)

@@ -1,8 +1,6 @@
 """`tf.distribute.experimental.rpc`."""
 
-from mirrax.tf.missing_names import names_of, unavailable
+from mirrax.tf.missing_names import unavailable
 
 Client = unavailable("tf.distribute.experimental.rpc.Client")
 Server = unavailable("tf.distribute.experimental.rpc.Server")
-
-__getattr__ = names_of("tf.distribute.experimental.rpc")

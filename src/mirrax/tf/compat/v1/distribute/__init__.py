@@ -32,6 +32,3 @@ from mirrax.tf.distribute.replica_context import ReplicaContext as ReplicaContex
 from mirrax.tf.distribute.replica_context import (
     get_replica_context as get_replica_context,
 )
-from mirrax.tf.missing_names import names_of
-
-__getattr__ = names_of("tf.compat.v1.distribute")

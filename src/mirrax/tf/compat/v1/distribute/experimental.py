@@ -13,8 +13,5 @@ from mirrax.tf.distribute.experimental import CollectiveHints as CollectiveHints
 from mirrax.tf.distribute.experimental import (
     ParameterServerStrategy as ParameterServerStrategy,
 )
-from mirrax.tf.missing_names import names_of
 
 CommunicationImplementation = CollectiveCommunication
-
-__getattr__ = names_of("tf.compat.v1.distribute.experimental")
