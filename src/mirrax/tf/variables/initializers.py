@@ -2,80 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+import inspect
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
 
 import jax.numpy as jnp
 
 from mirrax.tf.dtypes import canonical, float32
 from mirrax.tf.random import stateful
+from mirrax.tf.tensors.creation import ones, zeros
 from mirrax.tf.tensors.tensor import sizes
-
-
-class Initializer:
-    """A function of a shape and a dtype, with the arguments that made it.
-
-    >>> initializer = ConstantInitializer(3.0)
-    >>> initializer([2]).tolist(), initializer.get_config()
-    ([3.0, 3.0], {'value': 3.0})
-    """
-
-    def __init__(self, **arguments: Any) -> None:
-        self._arguments = arguments
-
-    def __call__(self, shape: Any, dtype: Any = float32) -> Any:
-        raise NotImplementedError
-
-    def get_config(self) -> dict[str, Any]:
-        return dict(self._arguments)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        return cls(**{name: config[name] for name in config if name != "dtype"})
-
-
-class ConstantInitializer(Initializer):
-    def __init__(self, value: Any = 0) -> None:
-        super().__init__(value=value)
-
-    def __call__(self, shape: Any, dtype: Any = float32) -> Any:
-        given = jnp.asarray(self._arguments["value"], canonical(dtype))
-        size = sizes(shape)
-        return given.reshape(size) if given.ndim else jnp.full(size, given)
-
-
-class ZerosInitializer(Initializer):
-    def __call__(self, shape: Any, dtype: Any = float32) -> Any:
-        return jnp.zeros(sizes(shape), canonical(dtype))
-
-
-class OnesInitializer(Initializer):
-    def __call__(self, shape: Any, dtype: Any = float32) -> Any:
-        return jnp.ones(sizes(shape), canonical(dtype))
-
-
-class RandomUniformInitializer(Initializer):
-    def __init__(
-        self, minval: Any = -0.05, maxval: Any = 0.05, seed: Any = None
-    ) -> None:
-        super().__init__(minval=minval, maxval=maxval, seed=seed)
-
-    def __call__(self, shape: Any, dtype: Any = float32) -> Any:
-        return stateful.uniform(shape, dtype=dtype, **self._arguments)
-
-
-class RandomNormalInitializer(Initializer):
-    def __init__(self, mean: Any = 0.0, stddev: Any = 0.05, seed: Any = None) -> None:
-        super().__init__(mean=mean, stddev=stddev, seed=seed)
-
-    def __call__(self, shape: Any, dtype: Any = float32) -> Any:
-        return stateful.normal(shape, dtype=dtype, **self._arguments)
-
-
-constant_initializer = ConstantInitializer
-zeros_initializer = ZerosInitializer
-ones_initializer = OnesInitializer
-random_uniform_initializer = RandomUniformInitializer
-random_normal_initializer = RandomNormalInitializer
 
 __all__ = [
     "constant_initializer",
@@ -84,3 +20,74 @@ __all__ = [
     "random_uniform_initializer",
     "zeros_initializer",
 ]
+
+
+class Initializer:
+    """A function of a shape and a dtype, with the arguments that made it.
+
+    >>> initializer = constant_initializer(3.0)
+    >>> initializer([2]).tolist(), initializer.get_config()
+    ([3.0, 3.0], {'value': 3.0})
+    """
+
+    make: ClassVar[Callable[..., Any]]
+    """Returns the values of a shape and the other arguments, `dtype` among them."""
+    __signature__: ClassVar[inspect.Signature]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        bound = self.__signature__.bind(*args, **kwargs)
+        bound.apply_defaults()
+        self._arguments = bound.arguments
+
+    def __call__(
+        self, shape: Any, dtype: Any = None, partition_info: Any = None
+    ) -> Any:
+        given = {} if dtype is None else {"dtype": dtype}
+        return type(self).make(shape, **{"dtype": float32, **self._arguments, **given})
+
+    def get_config(self) -> dict[str, Any]:
+        return dict(self._arguments)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        known = cls.__signature__.parameters
+        return cls(**{name: config[name] for name in config if name in known})
+
+
+def initializer(
+    name: str, make: Callable[..., Any], **defaults: Any
+) -> type[Initializer]:
+    """Returns a class of initializers whose arguments have these defaults."""
+    parameters = [
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=value)
+        for name, value in defaults.items()
+    ]
+    signature = inspect.Signature(parameters)
+    namespace = {"make": staticmethod(make), "__signature__": signature}
+    return type(name, (Initializer,), namespace)
+
+
+def constant(shape: Any, dtype: Any, value: Any) -> Any:
+    """Returns a tensor of a value, or of several."""
+    given = jnp.asarray(value, canonical(dtype))
+    size = sizes(shape)
+    return given.reshape(size) if given.ndim else jnp.full(size, given)
+
+
+constant_initializer = initializer("constant_initializer", constant, value=0)
+zeros_initializer = initializer("zeros_initializer", zeros)
+ones_initializer = initializer("ones_initializer", ones)
+random_uniform_initializer = initializer(
+    "random_uniform_initializer",
+    stateful.uniform,
+    minval=-0.05,
+    maxval=0.05,
+    seed=None,
+)
+random_normal_initializer = initializer(
+    "random_normal_initializer",
+    stateful.normal,
+    mean=0.0,
+    stddev=0.05,
+    seed=None,
+)
