@@ -62,9 +62,8 @@ def image_dataset_from_directory(
         pixels = read_image(path, _MODES[color_mode])
         return host(np.asarray(resize(pixels, image_size, interpolation)))
 
-    return _from_files(
-        directory, _IMAGES, load, labels, label_mode, class_names, batch_size, **options
-    )
+    given = (labels, label_mode, class_names, batch_size)
+    return _from_files(directory, _IMAGES, load, *given, **options)
 
 
 def text_dataset_from_directory(
@@ -86,16 +85,8 @@ def text_dataset_from_directory(
             "Texts are read whole. Received: max_length="
             f"{max_length}. Use `tf.strings.substr` in `Dataset.map`."
         )
-    return _from_files(
-        directory,
-        (".txt",),
-        load,
-        labels,
-        label_mode,
-        class_names,
-        batch_size,
-        **options,
-    )
+    given = (labels, label_mode, class_names, batch_size)
+    return _from_files(directory, (".txt",), load, *given, **options)
 
 
 def _from_files(
@@ -138,30 +129,6 @@ def _from_files(
             print(f"Using {count} files for training.")
         if subset in ("validation", "both"):
             print(f"Using {len(paths) - count} files for validation.")
-    parts = [
-        _dataset(chosen, load, labels, label_mode, names, batch_size, shuffle, seed)
-        for chosen in (
-            (paths[:count], numbers[:count]),
-            (paths[count:], numbers[count:]),
-        )
-    ]
-    return parts if subset == "both" else parts[subset == "validation"]
-
-
-def _dataset(
-    chosen: Any,
-    load: Any,
-    labels: Any,
-    label_mode: str | None,
-    names: list[str],
-    batch_size: int | None,
-    shuffle: bool,
-    seed: int | None,
-) -> Any:
-    paths, numbers = chosen
-    dataset: Any = Dataset.from_tensor_slices((paths, numbers))
-    if shuffle:
-        dataset = dataset.shuffle(max(1, 8 * (batch_size or 128)), seed=seed)
 
     def element(path: Any, number: Any) -> Any:
         if labels is None or label_mode is None:
@@ -172,9 +139,16 @@ def _dataset(
             return load(path), np.array([number], np.float32)
         return load(path), number
 
-    dataset = dataset.map(element)
-    if batch_size is not None:
-        dataset = dataset.batch(batch_size)
-    vars(dataset)["class_names"] = names
-    vars(dataset)["file_paths"] = [path.decode() for path in paths]
-    return dataset
+    def dataset(chosen: slice) -> Any:
+        made: Any = Dataset.from_tensor_slices((paths[chosen], numbers[chosen]))
+        if shuffle:
+            made = made.shuffle(max(1, 8 * (batch_size or 128)), seed=seed)
+        made = made.map(element)
+        if batch_size is not None:
+            made = made.batch(batch_size)
+        vars(made)["class_names"] = names
+        vars(made)["file_paths"] = [path.decode() for path in paths[chosen]]
+        return made
+
+    parts = [dataset(slice(count)), dataset(slice(count, None))]
+    return parts if subset == "both" else parts[subset == "validation"]
