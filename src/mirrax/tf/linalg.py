@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as scipy_linalg
 from jax import lax
@@ -113,8 +111,7 @@ def lstsq(
 
 
 def eigh(tensor: Array) -> tuple[Any, Any]:
-    values, vectors = jnp.linalg.eigh(tensor)
-    return values, vectors
+    return tuple(jnp.linalg.eigh(tensor))
 
 
 def qr(input: Array, full_matrices: bool = False) -> Any:
@@ -167,9 +164,7 @@ def diag(
     padding_value: Any = 0,
     align: str = "RIGHT_LEFT",
 ) -> Any:
-    make: Callable[[Any], Any] = lambda row: jnp.diag(row, k)  # noqa: E731
-    for _ in range(diagonal.ndim - 1):
-        make = jax.vmap(make)
+    make = jnp.vectorize(lambda row: jnp.diag(row, k), signature="(n)->(m,m)")
     return make(diagonal)
 
 
@@ -205,14 +200,8 @@ def set_diag(
 
 
 def band_part(input: Array, num_lower: int, num_upper: int) -> Any:
-    rows = jnp.arange(input.shape[-2])[:, None]
-    columns = jnp.arange(input.shape[-1])[None]
-    is_kept = jnp.ones(input.shape[-2:], bool)
-    if num_lower >= 0:
-        is_kept &= rows - columns <= num_lower
-    if num_upper >= 0:
-        is_kept &= columns - rows <= num_upper
-    return jnp.where(is_kept, input, 0)
+    above = jnp.triu(input, -num_lower) if num_lower >= 0 else input
+    return jnp.tril(above, num_upper) if num_upper >= 0 else above
 
 
 operations(globals())

@@ -29,22 +29,17 @@ def _size(length: Any) -> int | None:
     return None if length is None else int(jnp.ravel(jnp.asarray(length))[0])
 
 
-def hann_window(window_length: int, periodic: bool = True, dtype: Any = float32) -> Any:
-    return _raised_cosine(0.5, window_length, periodic, dtype)
+def _window(make: Callable[[int], Any]) -> Callable[..., Any]:
+    def window(window_length: int, periodic: bool = True, dtype: Any = float32) -> Any:
+        # A periodic one of an even length lacks the last value, which is the first.
+        size = window_length + (periodic and window_length % 2 == 0)
+        return make(size)[:window_length].astype(canonical(dtype))
+
+    return window
 
 
-def hamming_window(
-    window_length: int, periodic: bool = True, dtype: Any = float32
-) -> Any:
-    return _raised_cosine(0.54, window_length, periodic, dtype)
-
-
-def _raised_cosine(mean: float, length: int, periodic: bool, dtype: Any) -> Any:
-    # A window of one value, or a symmetric one of an odd length, ends where it began.
-    period = max(1, length - 1 + (periodic and length % 2 == 0))
-    angles = 2 * jnp.pi * jnp.arange(length) / period
-    window = mean - (1 - mean) * jnp.cos(angles) if length > 1 else jnp.ones(length)
-    return window.astype(canonical(dtype))
+hann_window = _window(jnp.hanning)
+hamming_window = _window(jnp.hamming)
 
 
 def frame(
