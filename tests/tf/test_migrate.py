@@ -65,7 +65,7 @@ def test_names_are_found_through_aliases(source, expected):
 )
 def test_imports_are_rewritten(statement, replacement):
     (found,) = ProgramNames(statement).imports
-    assert found.replacement == replacement
+    assert found.advice == f"write `{replacement}`"
 
 
 @pytest.mark.parametrize(

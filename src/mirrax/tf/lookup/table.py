@@ -40,7 +40,7 @@ class Table(abc.ABC):
         given = self._keys_of(keys)
         found = [self._value(key) for key in self._each(given)]
         shape = (*self._outer(given), *self.value_shape)
-        return host(_filled(found, self.value_dtype).reshape(shape))
+        return host(np.array(found, self.value_dtype).reshape(shape))
 
     def __getitem__(self, keys: Any) -> Any:
         return self.lookup(keys)
@@ -48,8 +48,8 @@ class Table(abc.ABC):
     def export(self, name: Any = None) -> tuple[Any, Any]:
         """Returns all keys and all values."""
         count = len(self._values)
-        keys = _filled([*self._values], self.key_dtype)
-        values = _filled([*self._values.values()], self.value_dtype)
+        keys = np.array([*self._values], self.key_dtype)
+        values = np.array([*self._values.values()], self.value_dtype)
         return (
             host(keys.reshape(count, *self.key_shape)),
             host(values.reshape(count, *self.value_shape)),
@@ -88,7 +88,3 @@ def hashable(value: Any) -> Any:
         return value.encode()
     plain = value.tolist() if hasattr(value, "tolist") else value
     return tuple(map(hashable, plain)) if isinstance(plain, list) else plain
-
-
-def _filled(items: list[Any], dtype: Any) -> Any:
-    return np.array(items, dtype)

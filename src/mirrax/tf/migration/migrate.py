@@ -26,7 +26,6 @@ from mirrax.tf.migration.differences import difference_of
 from mirrax.tf.migration.findings import (
     CHANGE,
     DIFFERS,
-    IMPORT,
     MISSING,
     OK,
     Finding,
@@ -141,9 +140,7 @@ def _parse(argv: Sequence[str] | None) -> Any:
 
 
 def _imports(names: ProgramNames) -> Iterator[Finding]:
-    for found in names.imports:
-        advice = f"write `{found.replacement}`"
-        yield Finding(found.line, IMPORT, found.statement, advice, found.edit)
+    yield from names.imports
     for node in ast.walk(names.tree):
         if isinstance(node, ast.Import):
             for alias in node.names:

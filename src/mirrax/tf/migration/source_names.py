@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 
-from mirrax.tf.migration.findings import Edit
+from mirrax.tf.migration.findings import IMPORT, Edit, Finding
 
 ROOT = "tensorflow"
 
@@ -19,16 +19,6 @@ class Use:
     name: str
 
 
-@dataclasses.dataclass(frozen=True, order=True)
-class Import:
-    """A statement that imports from TensorFlow, and its replacement."""
-
-    line: int
-    statement: str
-    replacement: str
-    edit: Edit
-
-
 class ProgramNames(ast.NodeVisitor):
     r"""Collects imports and uses, following aliases.
 
@@ -38,7 +28,7 @@ class ProgramNames(ast.NodeVisitor):
     """
 
     def __init__(self, source: str, filename: str = "<program>") -> None:
-        self.imports: list[Import] = []
+        self.imports: list[Finding] = []
         self.uses: list[Use] = []
         self._aliases: dict[str, str] = {}
         self.tree = tree = ast.parse(source, filename)
@@ -109,7 +99,10 @@ class ProgramNames(ast.NodeVisitor):
     def _add_import(self, node: ast.Import | ast.ImportFrom, written: str) -> None:
         end = (node.end_lineno or node.lineno, node.end_col_offset or 0)
         edit = Edit((node.lineno, node.col_offset), end, written)
-        self.imports.append(Import(node.lineno, ast.unparse(node), written, edit))
+        found = Finding(
+            node.lineno, IMPORT, ast.unparse(node), f"write `{written}`", edit
+        )
+        self.imports.append(found)
 
 
 def _is_tensorflow(module: str) -> bool:

@@ -61,6 +61,11 @@ class MultiStepContext(steps.MultiStepContext):
         super().set_last_step_output(name, output, None if is_kept else aggregation)
 
 
+def _of_extended(name: str) -> Any:
+    """Returns a property or a method of `strategy.extended`."""
+    return property(lambda self: getattr(self._strategy.extended, name))
+
+
 class DistributionStrategy:
     """A Mirrax strategy with the methods of TensorFlow 1.11.
 
@@ -125,21 +130,10 @@ class DistributionStrategy:
             lambda context: context.replica_id_in_sync_group
         )
 
-    @property
-    def between_graph(self) -> bool:
-        return self._strategy.extended.experimental_between_graph
-
-    @property
-    def should_init(self) -> bool:
-        return self._strategy.extended.experimental_should_init
-
-    @property
-    def should_checkpoint(self) -> bool:
-        return self._strategy.extended.should_checkpoint
-
-    @property
-    def should_save_summary(self) -> bool:
-        return self._strategy.extended.should_save_summary
+    between_graph = _of_extended("experimental_between_graph")
+    should_init = _of_extended("experimental_should_init")
+    should_checkpoint = _of_extended("should_checkpoint")
+    should_save_summary = _of_extended("should_save_summary")
 
     # Start and end.
 
@@ -263,8 +257,7 @@ class DistributionStrategy:
         with self._strategy.scope():
             return self._strategy.extended.read_var(tower_local_var)
 
-    def value_container(self, val: Any) -> Any:
-        return self._strategy.extended.value_container(val)
+    value_container = _of_extended("value_container")
 
     def configure(
         self,

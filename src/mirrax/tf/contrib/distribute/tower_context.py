@@ -61,9 +61,5 @@ def get_distribution_strategy() -> DistributionStrategy:
     return DistributionStrategy.of(mirrax.get_strategy())
 
 
-def has_distribution_strategy() -> bool:
-    return mirrax.has_strategy()
-
-
-def in_cross_tower_context() -> bool:
-    return mirrax.in_cross_replica_context()
+has_distribution_strategy = mirrax.has_strategy
+in_cross_tower_context = mirrax.in_cross_replica_context
