@@ -10,8 +10,7 @@ import jax.numpy as jnp
 
 from mirrax.tf.dtypes import canonical, limits
 from mirrax.tf.operations import Array, operations
-from mirrax.tf.random.ambient import next_key
-from mirrax.tf.random.stateless import key_of
+from mirrax.tf.random.stateful import seeded
 from mirrax.tf.tensors.tensor import tensor
 
 _PRIVATE = frozenset(globals())
@@ -89,37 +88,26 @@ def adjust_hue(image: Any, delta: Any) -> Any:
     return _in_floats(change, image)
 
 
-def random_brightness(image: Any, max_delta: Any, seed: Any = None) -> Any:
-    """Returns an image with randomly adjusted brightness."""
-    return adjust_brightness(image, _drawn(next_key(seed), -max_delta, max_delta))
+def _brightness(key: Any, image: Any, max_delta: Any) -> Any:
+    return adjust_brightness(image, _drawn(key, -max_delta, max_delta))
 
 
-def random_contrast(image: Any, lower: Any, upper: Any, seed: Any = None) -> Any:
-    return adjust_contrast(image, _drawn(next_key(seed), lower, upper))
+def _contrast(key: Any, image: Any, lower: Any, upper: Any) -> Any:
+    return adjust_contrast(image, _drawn(key, lower, upper))
 
 
-def random_saturation(image: Any, lower: Any, upper: Any, seed: Any = None) -> Any:
-    return adjust_saturation(image, _drawn(next_key(seed), lower, upper))
+def _saturation(key: Any, image: Any, lower: Any, upper: Any) -> Any:
+    return adjust_saturation(image, _drawn(key, lower, upper))
 
 
-def random_hue(image: Any, max_delta: Any, seed: Any = None) -> Any:
-    return adjust_hue(image, _drawn(next_key(seed), -max_delta, max_delta))
+def _hue(key: Any, image: Any, max_delta: Any) -> Any:
+    return adjust_hue(image, _drawn(key, -max_delta, max_delta))
 
 
-def stateless_random_brightness(image: Any, max_delta: Any, seed: Any) -> Any:
-    return adjust_brightness(image, _drawn(key_of(seed), -max_delta, max_delta))
-
-
-def stateless_random_contrast(image: Any, lower: Any, upper: Any, seed: Any) -> Any:
-    return adjust_contrast(image, _drawn(key_of(seed), lower, upper))
-
-
-def stateless_random_saturation(image: Any, lower: Any, upper: Any, seed: Any) -> Any:
-    return adjust_saturation(image, _drawn(key_of(seed), lower, upper))
-
-
-def stateless_random_hue(image: Any, max_delta: Any, seed: Any) -> Any:
-    return adjust_hue(image, _drawn(key_of(seed), -max_delta, max_delta))
+random_brightness, stateless_random_brightness = seeded(_brightness)
+random_contrast, stateless_random_contrast = seeded(_contrast)
+random_saturation, stateless_random_saturation = seeded(_saturation)
+random_hue, stateless_random_hue = seeded(_hue)
 
 
 def _drawn(key: Any, low: Any, high: Any) -> Any:

@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from mirrax.tf.operations import Array, operations
-from mirrax.tf.random.ambient import next_key
-from mirrax.tf.random.stateless import key_of
+from mirrax.tf.random.stateful import seeded
 from mirrax.tf.tensors.tensor import sizes as as_sizes
 from mirrax.tf.tensors.tensor import tensor
 
@@ -67,20 +66,14 @@ def pad_to_bounding_box(
     return jnp.pad(image, widths)
 
 
-def random_crop(value: Any, size: Any, seed: Any = None) -> Any:
-    """Returns a part of this size at a random offset."""
-    return _crop(value, size, next_key(seed))
-
-
-def stateless_random_crop(value: Any, size: Any, seed: Any) -> Any:
-    return _crop(value, size, key_of(seed))
-
-
-def _crop(value: Any, size: Any, key: Any) -> Any:
+def _crop(key: Any, value: Any, size: Any) -> Any:
     array, wanted = tensor(value), as_sizes(size)
     room = jnp.array(array.shape) - jnp.array(wanted) + 1
     starts = jax.random.randint(key, (array.ndim,), 0, room)
     return jax.lax.dynamic_slice(array, starts, wanted)
+
+
+random_crop, stateless_random_crop = seeded(_crop)
 
 
 def extract_patches(

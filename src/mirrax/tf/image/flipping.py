@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from mirrax.tf.operations import Array, operations
-from mirrax.tf.random.ambient import next_key
-from mirrax.tf.random.stateless import key_of
+from mirrax.tf.random.stateful import seeded
 from mirrax.tf.tensors.tensor import tensor
 
 _PRIVATE = frozenset(globals())
@@ -35,27 +35,20 @@ def rot90(image: Array, k: int = 1) -> Any:
     return jnp.rot90(image, k, axes=(_HEIGHT, _WIDTH))
 
 
-def random_flip_left_right(image: Any, seed: Any = None) -> Any:
-    """Flips each image with a probability of 1/2."""
-    return _flipped(image, next_key(seed), _WIDTH)
+def _random_flip(axis: int) -> Callable[..., Any]:
+    """Returns a function that flips each image with a probability of 1/2."""
+
+    def flip(key: Any, image: Any) -> Any:
+        array = tensor(image)
+        is_flipped = jax.random.bernoulli(key, shape=array.shape[:-3])
+        chosen = is_flipped[..., None, None, None]
+        return jnp.where(chosen, jnp.flip(array, axis), array)
+
+    return flip
 
 
-def random_flip_up_down(image: Any, seed: Any = None) -> Any:
-    return _flipped(image, next_key(seed), _HEIGHT)
-
-
-def stateless_random_flip_left_right(image: Any, seed: Any) -> Any:
-    return _flipped(image, key_of(seed), _WIDTH)
-
-
-def stateless_random_flip_up_down(image: Any, seed: Any) -> Any:
-    return _flipped(image, key_of(seed), _HEIGHT)
-
-
-def _flipped(image: Any, key: Any, axis: int) -> Any:
-    array = tensor(image)
-    is_flipped = jax.random.bernoulli(key, shape=array.shape[:-3])
-    return jnp.where(is_flipped[..., None, None, None], jnp.flip(array, axis), array)
+random_flip_left_right, stateless_random_flip_left_right = seeded(_random_flip(_WIDTH))
+random_flip_up_down, stateless_random_flip_up_down = seeded(_random_flip(_HEIGHT))
 
 
 operations(globals(), _PRIVATE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -21,31 +22,31 @@ class Candidates(NamedTuple):
     sampled_expected_count: jax.Array
 
 
-def log_uniform_candidate_sampler(
-    true_classes: Array,
-    num_true: int,
-    num_sampled: int,
-    unique: bool,
-    range_max: int,
-    seed: Any = None,
-) -> Candidates:
-    """Draws small classes more often: for classes sorted by decreasing frequency."""
-    ranks = jnp.arange(range_max, dtype=float32)
-    shares = jnp.log((ranks + 2) / (ranks + 1)) / jnp.log(range_max + 1.0)
-    return _draw(next_key(seed), true_classes, shares, num_sampled, unique)
+def _sampler(shares: Callable[[int], Any]) -> Callable[..., Candidates]:
+    """Returns a function that draws classes; `shares` gives how often each is drawn."""
+
+    def sample(
+        true_classes: Array,
+        num_true: int,
+        num_sampled: int,
+        unique: bool,
+        range_max: int,
+        seed: Any = None,
+    ) -> Candidates:
+        chances = shares(range_max)
+        return _draw(next_key(seed), true_classes, chances, num_sampled, unique)
+
+    return sample
 
 
-def uniform_candidate_sampler(
-    true_classes: Array,
-    num_true: int,
-    num_sampled: int,
-    unique: bool,
-    range_max: int,
-    seed: Any = None,
-) -> Candidates:
-    """Draws all classes equally often."""
-    shares = jnp.full(range_max, 1 / range_max, float32)
-    return _draw(next_key(seed), true_classes, shares, num_sampled, unique)
+def _log_uniform(count: int) -> Any:
+    """Returns larger shares of small classes: they are sorted by frequency."""
+    ranks = jnp.arange(count, dtype=float32)
+    return jnp.log((ranks + 2) / (ranks + 1)) / jnp.log(count + 1.0)
+
+
+log_uniform_candidate_sampler = _sampler(_log_uniform)
+uniform_candidate_sampler = _sampler(lambda n: jnp.full(n, 1 / n, float32))
 
 
 @functools.partial(jax.jit, static_argnames=("count", "unique"))

@@ -41,6 +41,7 @@ def taking_seed(
         key = key_of(given.pop("seed", None))
         return draw(key, **{x: given[x] for x in given if x not in ("name", "alg")})
 
+    drawn.__signature__ = signature  # type: ignore[attr-defined]
     return drawn
 
 
