@@ -35,9 +35,7 @@ def _require(condition: Any, message: Any, rule: str, *values: Any) -> None:
 
 
 def _comparison(function: Callable[[Any, Any], Any], words: str) -> Callable[..., None]:
-    def check(
-        x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None
-    ) -> None:
+    def check(x: Any, y: Any, message: Any = None, summarize: Any = None) -> None:
         left, right = operands(x, y)
         _require(function(left, right), message, f"Expected x {words} y", left, right)
 
@@ -47,11 +45,8 @@ def _comparison(function: Callable[[Any, Any], Any], words: str) -> Callable[...
 def _against_zero(
     function: Callable[[Any, Any], Any], words: str
 ) -> Callable[..., None]:
-    def check(
-        x: Any, message: Any = None, summarize: Any = None, name: Any = None
-    ) -> None:
-        array = tensor(x)
-        _require(function(array, 0), message, f"Expected x {words} 0", array)
+    def check(x: Array, message: Any = None, summarize: Any = None) -> None:
+        _require(function(x, 0), message, f"Expected x {words} 0", x)
 
     return check
 
@@ -78,12 +73,8 @@ def assert_near(
 ) -> None:
     left, right = operands(x, y)
     tolerance = 10 * float(limits(tensor(left).dtype).eps)
-    near = jnp.isclose(
-        left,
-        right,
-        rtol=tolerance if rtol is None else rtol,
-        atol=tolerance if atol is None else atol,
-    )
+    rtol, atol = (tolerance if x is None else x for x in (rtol, atol))
+    near = jnp.isclose(left, right, rtol, atol)
     _require(near, message, "Expected x and y to be near", left, right)
 
 

@@ -129,28 +129,19 @@ class Operand(list[Any]):
 _TENSORS = jax.Array | HostTensor | mirrax.Variable
 
 
-def _forward(name: str) -> Callable[[Operand, Any], Any]:
-    of_lists = getattr(list, f"__{name}__", lambda *_: NotImplemented)
+def _method(name: str, is_reflected: bool) -> Callable[[Operand, Any], Any]:
+    own = f"__{'r' if is_reflected else ''}{name}__"
+    of_lists = getattr(list, own, lambda *_: NotImplemented)
 
     def method(self: Operand, other: Any) -> Any:
-        if isinstance(other, _TENSORS):
-            return getattr(operator, name)(operands(self, other)[0], other)
-        return of_lists(self, other)
-
-    return method
-
-
-def _reflected(name: str) -> Callable[[Operand, Any], Any]:
-    of_lists = getattr(list, f"__r{name}__", lambda *_: NotImplemented)
-
-    def method(self: Operand, other: Any) -> Any:
-        if isinstance(other, _TENSORS):
-            return getattr(operator, name)(other, operands(self, other)[0])
-        return of_lists(self, other)
+        if not isinstance(other, _TENSORS):
+            return of_lists(self, other)
+        pair = (operands(self, other)[0], other)
+        return getattr(operator, name)(*(reversed(pair) if is_reflected else pair))
 
     return method
 
 
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"):
-    setattr(Operand, f"__{_name}__", _forward(_name))
-    setattr(Operand, f"__r{_name}__", _reflected(_name))
+    setattr(Operand, f"__{_name}__", _method(_name, False))
+    setattr(Operand, f"__r{_name}__", _method(_name, True))

@@ -255,7 +255,7 @@ def _operator(function: Callable[..., Any]) -> Callable[..., RaggedTensor]:
 
 
 def _reflected(function: Callable[..., Any]) -> Callable[..., RaggedTensor]:
-    return lambda self, other: self.map(lambda x, y: function(y, x), other)
+    return _operator(lambda x, y: function(y, x))
 
 
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
