@@ -8,7 +8,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from mirrax.tf.operations import Array, operations
+from mirrax.tf.operations import operations
 from mirrax.tf.tensors.tensor import tensor
 
 Rate = Callable[[], Any]
@@ -74,7 +74,7 @@ def cosine_decay(
     return rate
 
 
-def piecewise_constant(x: Array, boundaries: Any, values: Any) -> Rate:
+def piecewise_constant(x: Any, boundaries: Any, values: Any) -> Rate:
     """Returns a function that returns the value for the current step."""
     if len(values) != len(boundaries) + 1:
         raise ValueError(
@@ -83,7 +83,7 @@ def piecewise_constant(x: Array, boundaries: Any, values: Any) -> Rate:
         )
 
     def rate() -> Any:
-        index = jnp.searchsorted(tensor(boundaries), x, side="left")
+        index = jnp.searchsorted(tensor(boundaries), tensor(x), side="left")
         return tensor(values)[index]
 
     return rate
