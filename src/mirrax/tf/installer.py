@@ -1,17 +1,21 @@
-"""Lets programs that say `import tensorflow` run on `mirrax.tf`."""
+"""Imports of names that stand for other modules, such as `tensorflow` or `tf.keras`."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import importlib
+import importlib.abc
+import importlib.machinery
 import os
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
+
+from typing_extensions import override
 
 from mirrax.tf.keras_support import internals, namespace
 from mirrax.tf.missing_names import replacement_of
-from mirrax.tf.module_aliases import AliasFinder, Import
 
 _TENSORFLOW = "tensorflow"
 
@@ -22,7 +26,7 @@ def install() -> None:
     Call it before anything imports TensorFlow. `python -m mirrax.tf train.py` does so
     and runs the program.
     """
-    if any(isinstance(finder, _TensorFlowFinder) for finder in sys.meta_path):
+    if _tensorflow_finder in sys.meta_path:
         return
     if _TENSORFLOW in sys.modules:
         raise RuntimeError(
@@ -35,12 +39,70 @@ def install() -> None:
     with contextlib.suppress(ImportError):  # Keras is optional.
         namespace.keras()
         internals.hide_tensorflow()
-    sys.meta_path.insert(0, _TensorFlowFinder())
+    sys.meta_path.insert(0, _tensorflow_finder)
 
 
-class _TensorFlowFinder(AliasFinder):
-    def __init__(self) -> None:
-        super().__init__({_TENSORFLOW: lambda: _module("mirrax.tf")}, _on_missing)
+def register_aliases() -> None:
+    """Makes the modules of `mirrax.tf` that live elsewhere importable."""
+    aliases: dict[str, Callable[[], ModuleType]] = {
+        "mirrax.tf.keras": namespace.keras,
+        "mirrax.tf.compat.v1.keras": namespace.keras,
+        "mirrax.tf.compat.v2": _mirrax_tf,
+    }
+    for part in namespace.PARTS_OF_KERAS:
+        aliases[f"mirrax.tf.{part}"] = functools.partial(namespace.load, part)
+    sys.meta_path.insert(0, _AliasFinder(aliases))
+
+
+class _AliasFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Answers imports of the given names, and of names below them.
+
+    Args:
+        aliases: Returns the module, for each name.
+        on_missing: Returns the text of the error for a name below an alias that does
+            not exist.
+    """
+
+    def __init__(
+        self,
+        aliases: Mapping[str, Callable[[], ModuleType]],
+        on_missing: Callable[[str], str] = "No module named {!r}".format,
+    ) -> None:
+        self._aliases = aliases
+        self._on_missing = on_missing
+
+    @override
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,
+    ) -> importlib.machinery.ModuleSpec | None:
+        is_below = any(fullname.startswith(f"{name}.") for name in self._aliases)
+        is_ours = fullname in self._aliases or is_below
+        return importlib.machinery.ModuleSpec(fullname, self) if is_ours else None
+
+    @override
+    def exec_module(self, module: ModuleType) -> None:
+        # Python allows a module to replace itself while it is imported.
+        sys.modules[module.__name__] = self._find(module.__name__)
+
+    def _find(self, fullname: str) -> ModuleType:
+        if fullname in self._aliases:
+            return self._aliases[fullname]()
+        parent, _, child = fullname.rpartition(".")
+        name = f"{sys.modules[parent].__name__}.{child}"
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise
+            text = self._on_missing(fullname)
+            raise ModuleNotFoundError(text, name=fullname) from None
+
+
+def _mirrax_tf() -> ModuleType:
+    return importlib.import_module("mirrax.tf")
 
 
 def _on_missing(name: str) -> str:
@@ -55,17 +117,4 @@ def _on_missing(name: str) -> str:
     return f"`mirrax.tf` has no `{name}`. {advice}"
 
 
-def _module(name: str) -> ModuleType:
-    return importlib.import_module(name)
-
-
-def register_aliases() -> None:
-    """Makes the modules of `mirrax.tf` that live elsewhere importable."""
-    aliases: dict[str, Import] = {
-        "mirrax.tf.keras": namespace.keras,
-        "mirrax.tf.compat.v1.keras": namespace.keras,
-        "mirrax.tf.compat.v2": lambda: _module("mirrax.tf"),
-    }
-    for part in namespace.PARTS_OF_KERAS:
-        aliases[f"mirrax.tf.{part}"] = functools.partial(namespace.load, part)
-    sys.meta_path.insert(0, AliasFinder(aliases))
+_tensorflow_finder = _AliasFinder({_TENSORFLOW: _mirrax_tf}, _on_missing)
