@@ -9,7 +9,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mirrax.tf.exports import export
 from mirrax.tf.missing_names import names_of
+
+
+def canonical(dtype: Any) -> Any:
+    """Returns the dtype that JAX uses for `dtype`: 32 bits, unless x64 is enabled."""
+    return None if dtype is None else jax.dtypes.canonicalize_dtype(dtype)
+
+
+def limits(dtype: Any) -> Any:
+    """Returns `jnp.iinfo` or `jnp.finfo` of a dtype."""
+    is_integer = jnp.issubdtype(dtype, jnp.integer)
+    return jnp.iinfo(dtype) if is_integer else jnp.finfo(dtype)  # type: ignore[no-untyped-call]
+
+
+_PRIVATE = frozenset(globals())
 
 DType = np.dtype
 
@@ -30,29 +45,6 @@ complex128 = np.dtype("complex128")
 string = np.dtype(object)
 bool = np.dtype("bool")
 
-__all__ = [
-    "DType",
-    "as_dtype",
-    "bfloat16",
-    "bool",
-    "complex64",
-    "complex128",
-    "double",
-    "float16",
-    "float32",
-    "float64",
-    "half",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "string",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-]
-
 
 def as_dtype(type_value: Any) -> np.dtype[Any]:
     """Returns the dtype of a name or a type."""
@@ -61,16 +53,7 @@ def as_dtype(type_value: Any) -> np.dtype[Any]:
     return np.dtype("bfloat16" if type_value == "bfloat16" else type_value)
 
 
-def canonical(dtype: Any) -> Any:
-    """Returns the dtype that JAX uses for `dtype`: 32 bits, unless x64 is enabled."""
-    return None if dtype is None else jax.dtypes.canonicalize_dtype(dtype)
-
-
-def limits(dtype: Any) -> Any:
-    """Returns `jnp.iinfo` or `jnp.finfo` of a dtype."""
-    is_integer = jnp.issubdtype(dtype, jnp.integer)
-    return jnp.iinfo(dtype) if is_integer else jnp.finfo(dtype)  # type: ignore[no-untyped-call]
-
+export(globals(), _PRIVATE)
 
 _missing = names_of("tf.dtypes")
 

@@ -9,17 +9,10 @@ from typing import Any, ClassVar, Self
 import jax.numpy as jnp
 
 from mirrax.tf.dtypes import canonical, float32
+from mirrax.tf.exports import export
 from mirrax.tf.random import stateful
 from mirrax.tf.tensors.creation import ones, zeros
 from mirrax.tf.tensors.tensor import sizes
-
-__all__ = [
-    "constant_initializer",
-    "ones_initializer",
-    "random_normal_initializer",
-    "random_uniform_initializer",
-    "zeros_initializer",
-]
 
 
 class Initializer:
@@ -67,14 +60,16 @@ def initializer(
     return type(name, (Initializer,), namespace)
 
 
-def constant(shape: Any, dtype: Any, value: Any) -> Any:
+def constant_of(shape: Any, dtype: Any, value: Any) -> Any:
     """Returns a tensor of a value, or of several."""
     given = jnp.asarray(value, canonical(dtype))
     size = sizes(shape)
     return given.reshape(size) if given.ndim else jnp.full(size, given)
 
 
-constant_initializer = initializer("constant_initializer", constant, value=0)
+_PRIVATE = frozenset(globals())
+
+constant_initializer = initializer("constant_initializer", constant_of, value=0)
 zeros_initializer = initializer("zeros_initializer", zeros)
 ones_initializer = initializer("ones_initializer", ones)
 random_uniform_initializer = initializer(
@@ -91,3 +86,5 @@ random_normal_initializer = initializer(
     stddev=0.05,
     seed=None,
 )
+
+export(globals(), _PRIVATE)

@@ -35,7 +35,7 @@ def _identity(shape: Any, dtype: Any, gain: Any) -> Any:
     return load("initializers").Identity(gain)(tuple(shape), dtype)
 
 
-constant = _kind(initializers.constant, value=0)
+constant = _kind(initializers.constant_of, value=0)
 zeros = _kind(creation.zeros)
 ones = _kind(creation.ones)
 random_uniform = _kind(stateful.uniform, **_UNIFORM)
