@@ -40,12 +40,10 @@ class MutableHashTable(Table):
         checkpoint: bool = True,
         experimental_is_anonymous: bool = False,
     ) -> None:
-        super().__init__()
-        self.key_dtype, self.value_dtype = np.dtype(key_dtype), np.dtype(value_dtype)
+        default = array_of(default_value, np.dtype(value_dtype))
+        super().__init__(np.dtype(key_dtype), np.dtype(value_dtype), default)
         self.name = name
-        default = array_of(default_value, self.value_dtype)
         self.value_shape = tuple(default.shape)
-        self.default_value = hashable(default)
 
     @override
     def _keys_of(self, keys: Any) -> Any:
@@ -58,10 +56,6 @@ class MutableHashTable(Table):
                 f"keys of shape {shape}."
             )
         return array
-
-    @override
-    def _value(self, key: Any) -> Any:
-        return self._values.get(key, self.default_value)
 
     def lookup(  # type: ignore[override]
         self, keys: Any, dynamic_default_values: Any = None, name: Any = None

@@ -9,7 +9,7 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.tf.lookup.initializers import KeyValueTensorInitializer
-from mirrax.tf.lookup.table import Table, hashable
+from mirrax.tf.lookup.table import Table
 from mirrax.tf.tensors.host_tensors import host
 
 
@@ -32,16 +32,9 @@ class StaticHashTable(Table):
         name: Any = None,
         experimental_is_anonymous: bool = False,
     ) -> None:
-        self.key_dtype = initializer.key_dtype
-        self.value_dtype = initializer.value_dtype
-        super().__init__()
-        self.default_value = hashable(default_value)
+        super().__init__(initializer.key_dtype, initializer.value_dtype, default_value)
         keys, values = initializer.keys.tolist(), initializer.values.tolist()
         self._values = dict(zip(keys, values, strict=True))
-
-    @override
-    def _value(self, key: Any) -> Any:
-        return self._values.get(key, self.default_value)
 
 
 class BucketTable(StaticHashTable):

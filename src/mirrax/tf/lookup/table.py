@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,20 +13,20 @@ from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import holds_strings, is_traced, string_tensor
 
 
-class Table(abc.ABC):
+class Table:
     """A mapping from keys to values, both on the host."""
 
-    key_dtype: Any
-    value_dtype: Any
     key_shape: tuple[int, ...] = ()
     value_shape: tuple[int, ...] = ()
 
-    def __init__(self) -> None:
+    def __init__(self, key_dtype: Any, value_dtype: Any, default_value: Any) -> None:
+        self.key_dtype, self.value_dtype = key_dtype, value_dtype
+        self.default_value = hashable(default_value)
         self._values: dict[Any, Any] = {}
 
-    @abc.abstractmethod
     def _value(self, key: Any) -> Any:
         """Returns the value of one key, which may be missing."""
+        return self._values.get(key, self.default_value)
 
     def size(self, name: Any = None) -> Any:
         """Returns how many keys there are."""

@@ -37,8 +37,7 @@ class Module:
     @property
     def variables(self) -> tuple[Any, ...]:
         """All variables without duplicates, sorted by attribute name."""
-        found = [v for v in _walk(self) if isinstance(v, mirrax.Variable)]
-        return tuple({id(v): v for v in found}.values())
+        return tuple(v for v in _walk(self) if isinstance(v, mirrax.Variable))
 
     def checkpoint_contents(self) -> dict[str, Any]:
         """Returns what a checkpoint saves: the attributes that contain variables."""
@@ -64,8 +63,7 @@ class Module:
 
     @property
     def submodules(self) -> tuple[Module, ...]:
-        found = [m for m in _walk(self) if isinstance(m, Module)]
-        return tuple({id(m): m for m in found}.values())
+        return tuple(m for m in _walk(self) if isinstance(m, Module))
 
     @property
     def name_scope(self) -> name_scopes.name_scope:
