@@ -59,29 +59,25 @@ def _mean(x: Any, **where: Any) -> Any:
     return jnp.mean(x, **where)
 
 
-def _max(x: Any, **where: Any) -> Any:
-    is_plain = x.size and "where" not in where
-    return jnp.max(x, **where) if is_plain else jnp.max(x, initial=_low(x), **where)
+def _extreme(reduce: Callable[..., Any], limit: str) -> Callable[..., Any]:
+    """Returns a maximum or minimum; of no values, it is the limit of the dtype."""
+
+    def call(x: Any, **where: Any) -> Any:
+        if x.size and "where" not in where:
+            return reduce(x, **where)
+        last = getattr(limits(x.dtype), limit)
+        is_float = jnp.issubdtype(x.dtype, jnp.floating)
+        return reduce(x, initial=last * jnp.inf if is_float else last, **where)
+
+    return call
 
 
-def _min(x: Any, **where: Any) -> Any:
-    is_plain = x.size and "where" not in where
-    return jnp.min(x, **where) if is_plain else jnp.min(x, initial=_high(x), **where)
+_max = _extreme(jnp.max, "min")
+_min = _extreme(jnp.min, "max")
 
 
 def _logsumexp(x: Any, **where: Any) -> Any:
     return special.logsumexp(x, **where) if x.size else _max(x, **where)
-
-
-def _low(x: Any) -> Any:
-    """Returns the lowest value of a dtype, which is the maximum of no values."""
-    is_float = jnp.issubdtype(x.dtype, jnp.floating)
-    return -jnp.inf if is_float else limits(x.dtype).min
-
-
-def _high(x: Any) -> Any:
-    is_float = jnp.issubdtype(x.dtype, jnp.floating)
-    return jnp.inf if is_float else limits(x.dtype).max
 
 
 def _norm(x: Any, **where: Any) -> Any:

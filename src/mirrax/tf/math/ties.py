@@ -12,26 +12,22 @@ import jax
 import jax.numpy as jnp
 
 
-@jax.custom_jvp
-def maximum(x: Any, y: Any) -> Any:
-    return jnp.maximum(x, y)
+def _choice(choose: Callable[..., Any], is_first: Callable[..., Any]) -> Any:
+    """Returns a function of two arrays that chooses the first one where that holds."""
+
+    @jax.custom_jvp
+    def choice(x: Any, y: Any) -> Any:
+        return choose(x, y)
+
+    @choice.defjvp
+    def _jvp(primals: Any, tangents: Any) -> Any:
+        return choose(*primals), jnp.where(is_first(*primals), *tangents)
+
+    return choice
 
 
-@maximum.defjvp
-def _maximum_jvp(primals: Any, tangents: Any) -> Any:
-    x, y = primals
-    return jnp.maximum(x, y), _chosen(x >= y, *tangents)
-
-
-@jax.custom_jvp
-def minimum(x: Any, y: Any) -> Any:
-    return jnp.minimum(x, y)
-
-
-@minimum.defjvp
-def _minimum_jvp(primals: Any, tangents: Any) -> Any:
-    x, y = primals
-    return jnp.minimum(x, y), _chosen(x <= y, *tangents)
+maximum = _choice(jnp.maximum, jnp.greater_equal)
+minimum = _choice(jnp.minimum, jnp.less_equal)
 
 
 @jax.custom_jvp
@@ -43,8 +39,8 @@ def clip(x: Any, low: Any, high: Any) -> Any:
 def _clip_jvp(primals: Any, tangents: Any) -> Any:
     x, low, high = primals
     of_x, of_low, of_high = tangents
-    outside = _chosen(x < low, of_low, of_high)
-    return clip(x, low, high), _chosen((x < low) | (x > high), outside, of_x)
+    outside = jnp.where(x < low, of_low, of_high)
+    return clip(x, low, high), jnp.where((x < low) | (x > high), outside, of_x)
 
 
 @jax.custom_jvp
@@ -69,7 +65,3 @@ def unless_zero(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any
         return jnp.where(is_zero, 0, result)
 
     return of_others
-
-
-def _chosen(is_first: Any, first: Any, second: Any) -> Any:
-    return jnp.where(is_first, first, second)
