@@ -64,6 +64,8 @@ def test_strings_are_split_into_ragged_tensors():
     assert tf.strings.upper(characters).to_list()[1] == [b"I"]
     with pytest.raises(NotImplementedError, match="one dimension"):
         tf.strings.split([["a b"], ["c"]])
+    with pytest.raises(NotImplementedError, match="one dimension"):
+        tf.strings.unicode_decode([["ab"], ["c"]], "UTF-8")
 
 
 def test_strings_are_joined_along_an_axis():

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from mirrax.tf.dtypes import canonical, float32
+from mirrax.tf.dtypes import canonical, float32, string
 from mirrax.tf.operations import Values, operations
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import string_tensor, tensor
@@ -124,14 +124,7 @@ def unicode_decode(
     input: Any, input_encoding: str, errors: str = "replace", *_: Any, **__: Any
 ) -> Any:
     """Returns the code points of a string; of several strings, a ragged tensor."""
-
-    def points(text: Any) -> list[int]:
-        return [ord(x) for x in text.decode(input_encoding, errors)]
-
-    array = string_tensor(input)
-    if not array.ndim:
-        return tensor(points(array.item()), np.int32)
-    return RaggedTensor.from_rows([points(text) for text in array.flat], np.int32)
+    return _parts(input, lambda x: map(ord, x.decode(input_encoding, errors)), np.int32)
 
 
 def unicode_encode(input: Any, output_encoding: str, *_: Any, **__: Any) -> Any:
@@ -144,16 +137,18 @@ def unicode_encode(input: Any, output_encoding: str, *_: Any, **__: Any) -> Any:
     return string_tensor([text.encode(output_encoding) for text in rows])
 
 
-def _parts(input: Any, function: Callable[[bytes], list[bytes]]) -> Any:
+def _parts(
+    input: Any, function: Callable[[bytes], Iterable[Any]], dtype: Any = string
+) -> Any:
     array = string_tensor(input)
     if not array.ndim:
-        return string_tensor(function(array.item()))
+        return tensor(list(function(array.item())), dtype)
     if array.ndim > 1:
         raise NotImplementedError(
             "Strings are split in a list of one dimension. Received: shape "
             f"{array.shape}. Use `tf.reshape(x, [-1])` first."
         )
-    return RaggedTensor.from_rows([function(text) for text in array.flat])
+    return RaggedTensor.from_rows([list(function(x)) for x in array.flat], dtype)
 
 
 def to_number(input: Any, out_type: Any = float32) -> Any:
