@@ -65,23 +65,18 @@ def _pool(
 ) -> Any:
     ndim = array.ndim - 2
     found = windows(ndim, strides, padding, data_format)
+
+    def whole(spatial: Any, other: Any) -> Any:
+        """Returns values for all axes; `other` is that of the batch and channels."""
+        if found.channels_first:
+            return (other, other, *spatial)
+        return (other, *spatial, other)
+
     size = along_axes(ksize, ndim, found.channels_first)
     around: Any = found.padding
-    if not isinstance(around, str):
-        rest = [(0, 0), (0, 0)]
-        around = [*rest, *around] if found.channels_first else [(0, 0), *around, (0, 0)]
-    return lax.reduce_window(
-        array,
-        start,
-        combine,
-        _with_others(size, found.channels_first),
-        _with_others(found.strides, found.channels_first),
-        around,
-    )
-
-
-def _with_others(numbers: tuple[int, ...], channels_first: bool) -> tuple[int, ...]:
-    return (1, 1, *numbers) if channels_first else (1, *numbers, 1)
+    around = around if isinstance(around, str) else whole(around, (0, 0))
+    sides = whole(size, 1), whole(found.strides, 1)
+    return lax.reduce_window(array, start, combine, *sides, around)
 
 
 operations(globals(), _PRIVATE)

@@ -25,7 +25,6 @@ def _decay(formula: Callable[[Any, Any, Any], Any]) -> Callable[..., Rate]:
         decay_steps: Any,
         decay_rate: Any,
         staircase: bool = False,
-        name: Any = None,
     ) -> Rate:
         """Returns a function that returns the learning rate at the current step."""
 
