@@ -91,10 +91,10 @@ def compute_average_loss(
     return divide_no_nan(jnp.sum(losses), global_batch_size)
 
 
-def scale_regularization_loss(regularization_loss: Array) -> Any:
+def scale_regularization_loss(regularization_loss: Any) -> Any:
     """Returns a shared loss divided by the number of replicas."""
     _require_replica("scale_regularization_loss")
-    return jnp.sum(regularization_loss) / _num_replicas()
+    return jnp.sum(tensor(regularization_loss)) / _num_replicas()
 
 
 def _num_replicas() -> int:

@@ -28,11 +28,11 @@ def moments(
 def weighted_moments(
     x: Array, axes: Any, frequency_weights: Array, keepdims: bool = False
 ) -> tuple[Any, Any]:
-    array, where = x, to_axes(axes)
-    weights = jnp.broadcast_to(frequency_weights, array.shape)
+    where = to_axes(axes)
+    weights = jnp.broadcast_to(frequency_weights, x.shape)
     total = jnp.sum(weights, where, keepdims=True)
-    mean = jnp.sum(weights * array, where, keepdims=True) / total
-    spread = jnp.sum(weights * jnp.square(array - mean), where, keepdims=True) / total
+    mean = jnp.sum(weights * x, where, keepdims=True) / total
+    spread = jnp.sum(weights * jnp.square(x - mean), where, keepdims=True) / total
     if keepdims:
         return mean, spread
     return jnp.squeeze(mean, where), jnp.squeeze(spread, where)
