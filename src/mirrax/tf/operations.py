@@ -39,17 +39,18 @@ def operations(module: dict[str, Any], private: Container[str] = ()) -> None:
 
 
 @functools.cache
-def operation(function: Callable[..., Any]) -> Callable[..., Any]:
+def operation(function: types.FunctionType) -> Callable[..., Any]:
     """Returns a function that converts its arguments, as their annotations say.
 
     Those of `Array | None` may be None. It also takes `name`, which has no effect.
     """
-    signature = inspect.signature(function)
-    parameters = list(signature.parameters.values())
-    if any(x.kind is not x.POSITIONAL_OR_KEYWORD for x in parameters):
+    code = function.__code__
+    is_fixed = not code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    if not is_fixed or code.co_kwonlyargcount:
         return function
     # Annotations are texts: all modules postpone their evaluation.
-    kinds = {x.name: x.annotation for x in parameters}
+    names = code.co_varnames[: code.co_argcount]
+    kinds = {name: function.__annotations__.get(name) for name in names}
     first = next(iter(kinds), "")
     num_accepted = len(kinds) + ("name" not in kinds)
 
@@ -69,9 +70,27 @@ def operation(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*values, *args[num_accepted:], **named)
 
     if "name" not in kinds:
-        shown = signature.replace(parameters=[*parameters, _NAME])
-        call.__signature__ = shown  # type: ignore[attr-defined]
+        call.__signature__ = _WithName(function)  # type: ignore[attr-defined]
     return call
+
+
+class _WithName(inspect.Signature):
+    """The signature of a function, with `name`.
+
+    It is made on first use: for all functions, it would take time at the import.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._given = args, kwargs
+
+    def __getattr__(self, name: str) -> Any:
+        args, kwargs = self._given
+        if args and isinstance(args[0], types.FunctionType):
+            own = inspect.signature(args[0])
+            args = ([*own.parameters.values(), _NAME],)
+            kwargs = {"return_annotation": own.return_annotation}
+        super().__init__(*args, **kwargs)
+        return object.__getattribute__(self, name)
 
 
 def _converted(kind: Any, value: Any) -> Any:
