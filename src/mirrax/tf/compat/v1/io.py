@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mirrax.tf import io
 from mirrax.tf.data import TFRecordDataset
 from mirrax.tf.io import *  # noqa: F403
 from mirrax.tf.io import TFRecordOptions
+from mirrax.tf.missing_names import names_of
 
-__getattr__ = io.__getattr__
+__getattr__ = names_of("tf.io")
 
 
 class TFRecordCompressionType:
