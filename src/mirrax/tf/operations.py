@@ -19,9 +19,6 @@ Values = Any
 """As `Array`, for the first parameter; of a ragged tensor, it gets the values."""
 
 _CONVERTED = ("Array", "Array | None", "Values")
-_NAME = inspect.Parameter(
-    "name", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation="Any"
-)
 
 
 def operations(module: dict[str, Any], private: Container[str] = ()) -> None:
@@ -69,28 +66,7 @@ def operation(function: types.FunctionType) -> Callable[..., Any]:
         }
         return function(*values, *args[num_accepted:], **named)
 
-    if "name" not in kinds:
-        call.__signature__ = _WithName(function)  # type: ignore[attr-defined]
     return call
-
-
-class _WithName(inspect.Signature):
-    """The signature of a function, with `name`.
-
-    It is made on first use: for all functions, it would take time at the import.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._given = args, kwargs
-
-    def __getattr__(self, name: str) -> Any:
-        args, kwargs = self._given
-        if args and isinstance(args[0], types.FunctionType):
-            own = inspect.signature(args[0])
-            args = ([*own.parameters.values(), _NAME],)
-            kwargs = {"return_annotation": own.return_annotation}
-        super().__init__(*args, **kwargs)
-        return object.__getattribute__(self, name)
 
 
 def _converted(kind: Any, value: Any) -> Any:

@@ -31,7 +31,7 @@ def test_functions_of_values_take_ragged_tensors():
 def test_functions_show_their_arguments():
     assert str(inspect.signature(tf.linalg.norm)) == (
         "(tensor: 'Array', ord: 'Any' = 'euclidean', axis: 'Any' = None, "
-        "keepdims: 'Any' = None, name: 'Any' = None) -> 'Any'"
+        "keepdims: 'Any' = None) -> 'Any'"
     )
 
 
