@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from mirrax.cluster.worker.tracebacks import find_error_line
 from mirrax.launch.worker_process import WorkerProcess
 
 CHAINED = """
@@ -46,6 +47,16 @@ def test_only_the_last_traceback_counts():
     assert "ZeroDivisionError" not in trace
     assert trace.endswith(error)
     assert error == "KeyError: 'last'"
+
+
+@pytest.mark.parametrize(
+    "leaf", ["KeyError('last')", "ExceptionGroup('inner', [KeyError('last')])"]
+)
+def test_first_exception_of_a_group_is_the_error(leaf):
+    child, _ = run(f"raise ExceptionGroup('all', [{leaf}, ValueError('other')])")
+    error, trace = child.find_error()
+    assert error == find_error_line(trace) == "KeyError: 'last'"
+    assert "ExceptionGroup: all (2 sub-exceptions)" in trace
 
 
 def test_error_of_the_job_counts_after_an_exception_that_was_caught():

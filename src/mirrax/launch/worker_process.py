@@ -6,6 +6,7 @@ import codecs
 import contextlib
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import threading
@@ -17,6 +18,9 @@ from mirrax.launch.worker_output import OutputSplitter
 # Enough for a long traceback.
 _KEPT_LINES = 2000
 _TRACEBACK = "Traceback (most recent call last):"
+_GROUP = f"  + Exception Group {_TRACEBACK}"
+# An exception in a group; the line of the group itself ends with their number.
+_IN_GROUP = re.compile(r" +\| (?!.*Traceback \()(?!.* sub-exceptions?\)$)(\w.*)")
 # Python prints these without a traceback when the program itself cannot be compiled.
 _SYNTAX = ("SyntaxError", "IndentationError", "TabError")
 _OWN = "mirrax.errors."
@@ -120,9 +124,10 @@ class WorkerProcess:
         lines = self.lines
         if lines and lines[-1].startswith(_SYNTAX):
             return lines[-1], ""
-        error, first = "", len(lines)
+        error, first, is_group = "", len(lines), False
         for index, line in enumerate(lines):
-            if line == _TRACEBACK:
+            if line in (_TRACEBACK, _GROUP):
+                is_group = line == _GROUP
                 before = lines[max(0, index - 3) : index]
                 if not (error and any(x.endswith("exception:") for x in before)):
                     first = index
@@ -131,7 +136,8 @@ class WorkerProcess:
             elif line.startswith(_OWN) and (error or first == len(lines)):
                 error, first = line, index
             elif first < len(lines) and not error:
-                error = line if line[:1].strip() else ""
+                found = _IN_GROUP.match(line) if is_group else None
+                error = found[1] if found else line if line[:1].strip() else ""
         return error, "\n".join(lines[first:])
 
     def _read(self) -> None:

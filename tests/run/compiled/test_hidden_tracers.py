@@ -27,6 +27,10 @@ class Slotted:
         self.inside = inside
 
 
+class Inherited(Slotted):
+    __slots__ = ()
+
+
 @pytest.mark.parametrize(
     ("hide", "place", "fix"),
     [
@@ -34,8 +38,9 @@ class Slotted:
         (lambda x: Output({"a": [x]}), "Output.loss", "register_dataclass"),
         (Plain, "Plain.inside", "register_pytree_node"),
         (Slotted, "Slotted.inside", "a tuple or a dict"),
+        (Inherited, "Inherited.inside", "a tuple or a dict"),
     ],
-    ids=["dataclass", "nested", "object", "slots"],
+    ids=["dataclass", "nested", "object", "slots", "inherited_slots"],
 )
 @pytest.mark.parametrize("around_run", [False, True], ids=["inside_run", "around_run"])
 def test_object_with_a_traced_value_is_refused(strategy, hide, place, fix, around_run):
@@ -54,8 +59,14 @@ def test_object_with_a_traced_value_is_refused(strategy, hide, place, fix, aroun
 @engines
 @pytest.mark.parametrize(
     "make",
-    [lambda: Output("done"), lambda: Plain([1, 2]), lambda: {1, 2}, lambda: len],
-    ids=["dataclass", "object", "set", "builtin"],
+    [
+        lambda: Output("done"),
+        lambda: Plain([1, 2]),
+        lambda: Plain({1: 2, "a": 3}),
+        lambda: {1, 2},
+        lambda: len,
+    ],
+    ids=["dataclass", "object", "unsortable_keys", "set", "builtin"],
 )
 def test_object_without_traced_values_comes_back(strategy, engine, make):
     given = make()

@@ -876,3 +876,9 @@ def test_calls_may_return_parameters_that_they_only_read():
     x = rows(3, 3)
     result = strategy.run(step, (uneven(x, (2, 1)),))
     np.testing.assert_allclose(result, x.sum(), rtol=1e-6)
+
+
+def test_parts_for_another_number_of_replicas_are_refused():
+    value = uneven(rows(6, 3), (3, 2, 1))
+    with pytest.raises(ValueError, match="a part for each replica"):
+        strategy_for((3, 3)).run(mirrax.function(jnp.sum), args=(value,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 import traceback
@@ -16,6 +17,8 @@ from mirrax.user_frames import find_user_frame, hide_frames, shows_all_frames
 _CLUSTER = os.path.dirname(os.path.dirname(__file__))
 _MIRRAX = os.path.dirname(_CLUSTER)
 _COMPILER = os.path.join(os.path.dirname(jax.__file__), "_src", "compiler.py")
+# Also one in an exception group, whose own line ends with the number of them.
+_ERROR = re.compile(r"(?: +\| (?!.* sub-exceptions?\)$))?(\w.*)")
 _OWN = (_CLUSTER, threading.__file__)
 _HIDDEN = (f"{_MIRRAX}{os.sep}", "<frozen runpy>")
 
@@ -47,7 +50,8 @@ def find_error_line(text: str) -> str:
     """
     _, header, after = text.rpartition("Traceback (most recent call last):\n")
     lines = after.splitlines() if header else []
-    return next((line for line in lines if line[:1].strip()), "")
+    found = filter(None, map(_ERROR.match, lines))
+    return next((match[1] for match in found), "")
 
 
 def hide_own_frames(error: BaseException) -> None:

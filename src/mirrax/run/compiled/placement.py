@@ -22,6 +22,7 @@ from mirrax.values.layouts import (
     Replicated,
     ShapeDtype,
     join_parts,
+    require_parts,
 )
 from mirrax.values.per_replica import per_replica
 from mirrax.values.regroup import leave_to_python
@@ -105,6 +106,7 @@ def padded_parts(
     Args:
         shapes: Shape and dtype on each replica of all workers.
     """
+    require_parts(parts, topology)
     each, dtypes = zip(*shapes, strict=True)
     if len(set(map(len, each))) > 1 or len(set(dtypes)) > 1:
         return None

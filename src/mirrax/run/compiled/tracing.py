@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -95,10 +96,9 @@ def refuse_hidden_tracers(leaf: Any) -> None:
     """Raises if an attribute of `leaf`, which is no pytree, holds a traced value."""
     trace = current_trace()
     kind = type(leaf)
-    slots = getattr(kind, "__slots__", ())
-    for name in (*getattr(leaf, "__dict__", ()), *slots):
-        value = getattr(leaf, name, None)
-        if any(is_traced_in(x, trace) for x in jax.tree.leaves(value)):
+    slots = [getattr(each, "__slots__", ()) for each in kind.__mro__]
+    for name in itertools.chain(getattr(leaf, "__dict__", ()), *map(_names, slots)):
+        if any(is_traced_in(x, trace) for x in _leaves(getattr(leaf, name, None))):
             register = "Register the class with `jax.tree_util.register_pytree_node`"
             if dataclasses.is_dataclass(leaf):
                 register = "Decorate the class with `@jax.tree_util.register_dataclass`"
@@ -108,3 +108,14 @@ def refuse_hidden_tracers(leaf: Any) -> None:
                 f"`{kind.__name__}.{name}`, which would stay a tracer. {register}, or "
                 "return a tuple or a dict."
             )
+
+
+def _names(slots: str | Iterable[str]) -> Iterable[str]:
+    return (slots,) if isinstance(slots, str) else slots
+
+
+def _leaves(value: Any) -> list[Any]:
+    try:
+        return jax.tree.leaves(value)
+    except ValueError:  # The keys of a dict cannot be sorted.
+        return [value]

@@ -1,1 +1,1 @@
-"""The engine for parts of different shapes: one program for each replica."""
+"""Merges traces for parts of different shapes into one program."""
