@@ -71,7 +71,7 @@ def aggregate(variable: Aggregated, value: Any, num_replicas: int) -> Any:
     return first if is_prng_key(first) else np.asarray(first)
 
 
-class Merge(NamedTuple):
+class MergeFunction(NamedTuple):
     """A merge function that all replicas must call for the same variables.
 
     Args:

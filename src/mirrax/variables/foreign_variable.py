@@ -32,7 +32,7 @@ from mirrax.values.layouts import replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables import aliasing
-from mirrax.variables.aggregation import Merge, aggregate
+from mirrax.variables.aggregation import MergeFunction, aggregate
 from mirrax.variables.mirrored_variable import MirroredVariable
 from mirrax.variables.variable import Change, replace
 
@@ -253,7 +253,9 @@ def assign_pending(frame: stack.Replica) -> None:
     if not frame.pending:
         return
     are_increments = tuple(pending.is_increment for pending in frame.pending.values())
-    commit = Merge(_commit, tuple(map(IdentityKey, frame.pending)), are_increments)
+    commit = MergeFunction(
+        _commit, tuple(map(IdentityKey, frame.pending)), are_increments
+    )
     values = [v.pending_write(pending) for v, pending in frame.pending.items()]
     # As new arrays, so that none is taken for an object that all replicas share.
     frame.context.merge_call(commit, args=([jnp.asarray(v) for v in values],))

@@ -21,7 +21,12 @@ from mirrax.trees import IdentityKey
 from mirrax.values.layouts import replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.regroup import parts_of
-from mirrax.variables.aggregation import REDUCTIONS, Aggregated, Merge, aggregate
+from mirrax.variables.aggregation import (
+    REDUCTIONS,
+    Aggregated,
+    MergeFunction,
+    aggregate,
+)
 from mirrax.variables.variable import Change, replace
 
 
@@ -42,7 +47,7 @@ def write_in_replica(variable: Aggregated, change: Change, given: Any) -> Any:
     """Writes the aggregate of the values of all replicas; returns the new value."""
     overlay, frame = stack.overlay(), stack.frame()
     if not are_deferred(overlay):
-        write = Merge(_write, (IdentityKey(variable),), change)
+        write = MergeFunction(_write, (IdentityKey(variable),), change)
         return frame.context.merge_call(write, args=(given,))  # type: ignore[union-attr]
     overlay.require_current(variable)
     combined = _combined(variable, change, jnp.asarray(given))
@@ -75,7 +80,7 @@ def _store(values: Mapping[Any, Any]) -> None:
             variable.refuse_write_in_transformation()
         else:
             outer.require_current(variable)
-    store = Merge(_store_equal, tuple(map(IdentityKey, values)))
+    store = MergeFunction(_store_equal, tuple(map(IdentityKey, values)))
     frame.context.merge_call(store, args=(list(values.values()),))  # type: ignore[union-attr]
 
 
@@ -88,7 +93,7 @@ def _has_other_replicas() -> bool:
 def _combined(variable: Aggregated, change: Change, given: Any) -> Any:
     """Returns the aggregate of the values of all replicas, differentiably."""
     context: Any = stack.frame().context  # type: ignore[union-attr]
-    merge = Merge(_aggregate, (IdentityKey(variable),), change)
+    merge = MergeFunction(_aggregate, (IdentityKey(variable),), change)
     plain = context.merge_call(merge, args=(jax.lax.stop_gradient(given),))
     is_traced = isinstance(given, jax.core.Tracer)
     if not is_traced and not is_recorded():
@@ -101,7 +106,7 @@ def _combined(variable: Aggregated, change: Change, given: Any) -> Any:
     return given
 
 
-# Merge functions. All replicas must write to the same variables.
+# MergeFunction functions. All replicas must write to the same variables.
 
 
 def _write(strategy: Any, variables: Sequence[Any], value: Any, change: Change) -> Any:
