@@ -17,7 +17,7 @@ from mirrax.options import VariableAggregation
 from mirrax.trees import IdentityKey
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables.aggregation import (
-    Merge,
+    MergeFunction,
     aggregate,
     require_equal,
 )
@@ -124,10 +124,10 @@ def test_unequal_values_of_one_worker_are_refused_before_it_asks():
 
 def test_writes_are_equal_only_of_one_variable_and_one_change():
     first, second = IdentityKey(Written(SUM)), IdentityKey(Written(SUM))
-    merge = Merge(len, (first,), max)
-    assert merge == Merge(len, (IdentityKey(first.value),), max)
-    assert merge != Merge(len, (second,), max)
-    assert merge != Merge(len, (first,), min)
+    merge = MergeFunction(len, (first,), max)
+    assert merge == MergeFunction(len, (IdentityKey(first.value),), max)
+    assert merge != MergeFunction(len, (second,), max)
+    assert merge != MergeFunction(len, (first,), min)
 
 
 # Equality.
