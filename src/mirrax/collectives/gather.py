@@ -44,7 +44,9 @@ def gather(topology: Topology, value: PerReplica, axis: int) -> jax.Array:
     )
     require_axis(axis, ndim_of(layout), "gather")
     if isinstance(layout, Spmd):
-        return spmd.all_gather([layout.value], axis)[0]
+        _require_equal_but_for(layout.shapes, axis)
+        sizes = tuple(shape[axis] for shape, _ in layout.shapes)
+        return spmd.all_gather_uneven(layout.value, axis, sizes)
     if isinstance(layout, Replicated) and isinstance(layout.array, jax.core.Tracer):
         return jnp.concatenate([layout.array] * topology.num_replicas, axis)
     if isinstance(layout, Joined) and isinstance(layout.array, jax.core.Tracer):

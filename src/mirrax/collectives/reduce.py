@@ -153,14 +153,19 @@ def _reduce_uneven(
 ) -> jax.Array:
     assert axis is not None
     shapes = shapes_of(layout)
-    sums = Parts(
-        tuple(
-            reduce_one(ReduceOp.SUM, spmd.summable(op, part), axis)
-            for part in layout.parts
-        ),
-        collective.topology,
-        tuple((_without(shape, axis), dtype) for shape, dtype in shapes),
-    )
+
+    def summed(part: Any) -> jax.Array:
+        return reduce_one(ReduceOp.SUM, spmd.summable(op, part), axis)
+
+    sums: Layout
+    if isinstance(layout, Spmd):
+        sums = Spmd(summed(layout.value))
+    else:
+        sums = Parts(
+            tuple(map(summed, layout.parts)),
+            collective.topology,
+            tuple((_without(shape, axis), dtype) for shape, dtype in shapes),
+        )
     (total,) = _reduce_even(collective, ReduceOp.SUM, [sums], None, purpose)
     if op is ReduceOp.SUM:
         return total
@@ -197,7 +202,7 @@ def _joined(layout: Layout, topology: Topology) -> Joined | Replicated:
 
 
 def _is_uneven(layout: Layout) -> bool:
-    if not isinstance(layout, Parts):
+    if not isinstance(layout, Parts | Spmd):
         return False
     shapes = shapes_of(layout)
     return any(shape != shapes[0][0] for shape, _ in shapes)
@@ -205,7 +210,7 @@ def _is_uneven(layout: Layout) -> bool:
 
 def shapes_of(layout: Layout) -> Sequence[ShapeDtype]:
     """Returns shape and dtype of the part on each replica."""
-    if isinstance(layout, Parts) and layout.shapes is not None:
+    if isinstance(layout, Parts | Spmd) and layout.shapes is not None:
         return layout.shapes
     return [worker_exchange.shape_dtype_of(part) for part in layout.parts]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -78,11 +78,31 @@ class Replicated:
         return tuple(uncommitted(s) for s in shards(self.array))
 
 
+ShapesOnReplicas = Callable[[Sequence[jax.Array]], Sequence[Sequence[tuple[int, ...]]]]
+"""Returns for each traced value its shape on every replica."""
+
+
+def equal_shapes(values: Sequence[jax.Array]) -> Sequence[Sequence[tuple[int, ...]]]:
+    """Returns the shapes on every replica where one trace stands for all."""
+    return [[value.shape] * lax.axis_size(AXIS) for value in values]
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Spmd:
-    """One traced value that stands for the part of each replica."""
+    """One traced value that stands for the part of each replica.
+
+    Args:
+        shapes_on_replicas: Returns the shapes that traced values have.
+    """
 
     value: jax.Array
+    shapes_on_replicas: ShapesOnReplicas = equal_shapes
+
+    @functools.cached_property
+    def shapes(self) -> tuple[ShapeDtype, ...]:
+        """The shape and dtype on each replica."""
+        (shapes,) = self.shapes_on_replicas([self.value])
+        return tuple((shape, str(self.value.dtype)) for shape in shapes)
 
     @functools.cached_property
     def parts(self) -> tuple[Any, ...]:

@@ -587,6 +587,53 @@ def test_a_run_in_a_merge_function_knows_its_replica():
     assert float(parts(strategy, total)[0]) == 1
 
 
+# Combined by merge functions.
+
+
+def merged_by(merge):
+    return lambda x: context().merge_call(merge, args=(x,))
+
+
+def own_gathers(strategy, x):
+    own = strategy.run(lambda y: context().all_gather(y, axis=0).sum(0), (x,))
+    return strategy.reduce("MEAN", own, axis=None)
+
+
+@sizes_of_parts
+@pytest.mark.parametrize(
+    ("merge", "expected"),
+    [
+        (lambda s, x: s.reduce("MEAN", x, axis=0), lambda x: x.mean(0)),
+        (lambda s, x: s.reduce("MEAN", x, axis=(0, 1)), lambda x: x.mean()),
+        (lambda s, x: s.reduce("SUM", x, axis=0), lambda x: x.sum(0)),
+        (lambda s, x: s.gather(x, axis=0), lambda x: x),
+        (own_gathers, lambda x: x.sum(0)),
+    ],
+    ids=["mean", "mean_of_all", "sum", "gather", "all_gather_in_run"],
+)
+def test_merge_functions_combine_all_rows(sizes, merge, expected):
+    strategy, batch, runs = strategy_for(sizes), rows(sum(sizes), 3), []
+
+    @mirrax.function
+    def step(x):
+        runs.append(None)
+        return merged_by(merge)(x)
+
+    given = uneven(batch, sizes)
+    strategy.run(step, args=(given,))
+    count = len(runs)
+    found = parts(strategy, strategy.run(step, args=(given,)))
+    assert len(runs) == count
+    for part in found:
+        np.testing.assert_allclose(part, expected(batch), rtol=1e-5)
+
+
+def test_a_gather_of_shapes_that_differ_elsewhere_is_refused():
+    step = mirrax.function(merged_by(lambda s, x: s.gather(x, axis=1)))
+    with pytest.raises(mirrax.errors.InvalidArgumentError, match="Shape mismatch"):
+        strategy_for((2, 1)).run(step, args=(uneven(rows(3, 2), (2, 1)),))
+
+
 def test_an_all_reduce_of_unequal_shapes_is_refused():
     strategy = strategy_for((3, 1))
     step = mirrax.function(all_reduce)

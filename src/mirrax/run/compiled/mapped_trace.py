@@ -29,11 +29,11 @@ from mirrax.run.compiled.spmd_communicator import call_in_replica
 from mirrax.run.compiled.tracing import Traced, trace
 from mirrax.run.replica_context import ReplicaCall, differing_rows
 from mirrax.run.sharded.evaluation import evaluate_in_parts
-from mirrax.run.uneven.gathered_sizes import Gather, traced_with_sizes
+from mirrax.run.uneven.exchanged_shapes import traced_with_shapes
 from mirrax.run.uneven.merge import merged
 from mirrax.run.varying import find_varying, refuse_varying_writes
 from mirrax.trees import Tree
-from mirrax.values.layouts import Joined, ShapeDtype
+from mirrax.values.layouts import Joined, ShapeDtype, ShapesOnReplicas
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import leave_to_python, merge
@@ -158,10 +158,10 @@ def _trace_each(
     kinds = list(zip(*uneven, strict=True)) or [()] * call.topology.num_replicas
     numbers = [list(dict.fromkeys(kinds)).index(kind) for kind in kinds]
 
-    def trace_kind(number: int, gather: Gather) -> Traced:
+    def trace_kind(number: int, shapes: ShapesOnReplicas) -> Traced:
         def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
             args, kwargs = trees.map_leaves(same_object, given.filled(values))
-            return split_results_of_replica(call_in_replica(call, args, kwargs, gather))
+            return split_results_of_replica(call_in_replica(call, args, kwargs, shapes))
 
         own = iter(kinds[numbers.index(number)])
         stand_ins = []
@@ -175,7 +175,7 @@ def _trace_each(
 
     traces = [
         worker_agreement.with_per_replica_constants(traced, call.topology)
-        for traced in traced_with_sizes(trace_kind, numbers)
+        for traced in traced_with_shapes(trace_kind, numbers)
     ]
     for traced in traces:
         if any(map(is_reference, traced.jaxpr.constvars)):

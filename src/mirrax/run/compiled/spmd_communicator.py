@@ -22,10 +22,9 @@ from mirrax.run.replica_context import (
     ReplicaContext,
     SingleReplica,
 )
-from mirrax.run.uneven.gathered_sizes import Gather
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_arrays
-from mirrax.values.layouts import Parts, Spmd
+from mirrax.values.layouts import Parts, ShapesOnReplicas, Spmd, equal_shapes
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import refuse_captured, select
@@ -35,14 +34,14 @@ def call_in_replica(
     call: ReplicaCall,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    gather: Gather = spmd.all_gather,
+    shapes_on_replicas: ShapesOnReplicas = equal_shapes,
 ) -> Tree:
     """Returns `fn(*args, **kwargs)` in the context of one replica, while it is traced.
 
     Args:
-        gather: Joins the values of one call; by default, all parts have one size.
+        shapes_on_replicas: Returns the shapes of traced values.
     """
-    communicator = SpmdCommunicator(call.strategy, call.collective, gather)
+    communicator = SpmdCommunicator(call.strategy, call.collective, shapes_on_replicas)
     context = ReplicaContext(call.strategy, communicator)
     with stack.entered(stack.Replica(call.strategy, context, index=None, call=call)):
         return call.fn(*args, **kwargs)
@@ -55,7 +54,12 @@ def run_within(call: ReplicaCall) -> Tree:
     """
     own_part = functools.partial(_own_part, topology=call.topology)
     args, kwargs = trees.map_leaves(own_part, (call.args, call.kwargs))
-    return trees.map_leaves(_as_per_replica, call_in_replica(call, args, kwargs))
+    leaves = trees.leaves((call.args, call.kwargs))
+    layouts = [leaf.layout for leaf in leaves if isinstance(leaf, PerReplica)]
+    traced = (each for each in layouts if isinstance(each, Spmd))
+    shapes = next((each.shapes_on_replicas for each in traced), equal_shapes)
+    results = call_in_replica(call, args, kwargs, shapes)
+    return trees.map_leaves(functools.partial(_as_per_replica, shapes), results)
 
 
 def call_alone(call: ReplicaCall) -> Tree:
@@ -74,10 +78,15 @@ def call_alone(call: ReplicaCall) -> Tree:
 class SpmdCommunicator:
     """A replica's connection to the others in a traced program."""
 
-    def __init__(self, strategy: Any, collective: Collective, gather: Gather) -> None:
+    def __init__(
+        self,
+        strategy: Any,
+        collective: Collective,
+        shapes_on_replicas: ShapesOnReplicas,
+    ) -> None:
         self._strategy = strategy
         self._collective = collective
-        self._gather = gather
+        self._shapes_on_replicas = shapes_on_replicas
 
     @property
     def replica_id(self) -> jax.Array:
@@ -86,7 +95,8 @@ class SpmdCommunicator:
     def merge_call(
         self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        args, kwargs = trees.map_leaves(_as_per_replica, (args, kwargs))
+        as_per_replica = functools.partial(_as_per_replica, self._shapes_on_replicas)
+        args, kwargs = trees.map_leaves(as_per_replica, (args, kwargs))
         with stack.entered(stack.CrossReplica(self._strategy)):
             merged = fn(self._strategy, *args, **kwargs)
         own_part = functools.partial(_own_part, topology=self._collective.topology)
@@ -105,7 +115,11 @@ class SpmdCommunicator:
     def all_gather(
         self, values: list[jax.Array], axis: int, structure: Any = None
     ) -> list[jax.Array]:
-        return self._gather(values, axis)
+        columns = self._shapes_on_replicas(values)
+        return [
+            spmd.all_gather_uneven(value, axis, [shape[axis] for shape in shapes])
+            for value, shapes in zip(values, columns, strict=True)
+        ]
 
 
 def _own_part(leaf: Any, topology: Topology) -> Any:
@@ -121,7 +135,9 @@ def _own_part(leaf: Any, topology: Topology) -> Any:
             return leaf
 
 
-def _as_per_replica(leaf: Any) -> Any:
+def _as_per_replica(shapes_on_replicas: ShapesOnReplicas, leaf: Any) -> Any:
     # An array that is not traced is one from outside, the same on every replica.
     varies = isinstance(leaf, jax.core.Tracer | np.ndarray | np.generic)
-    return PerReplica(Spmd(jnp.asarray(leaf))) if varies else leaf
+    if not varies:
+        return leaf
+    return PerReplica(Spmd(jnp.asarray(leaf), shapes_on_replicas))
