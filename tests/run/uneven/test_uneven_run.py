@@ -764,6 +764,33 @@ def test_state_stays_replicated_over_an_uneven_step():
     assert len(traces) == runs
 
 
+def test_state_keeps_its_weak_type_over_an_uneven_step():
+    strategy, traces = strategy_for((1, 2)), []
+
+    @mirrax.function
+    def step(state, x):
+        traces.append(None)
+
+        def body(carry, column):
+            return carry * 2, all_reduce(column.sum())
+
+        halved = mirrax.scan(body, state["scale"] / 4, x.T)[0]
+        return {"scale": halved, "steps": state["steps"] + 1}, all_reduce(x.sum())
+
+    state = {"scale": jnp.asarray(2.0), "steps": 0}
+    for sizes in ((2, 2), (1, 2), (2, 2), (1, 2)):
+        state, total = strategy.run(
+            step, args=(state, uneven(rows(sum(sizes), 2), sizes))
+        )
+        assert state["scale"].weak_type
+        assert state["steps"].weak_type
+        assert not total.weak_type
+        runs = len(traces)
+    state = strategy.run(step, args=(state, uneven(rows(4, 2), (2, 2))))[0]
+    assert len(traces) == runs
+    assert (float(state["scale"]), int(state["steps"])) == (2, 5)
+
+
 @pytest.mark.parametrize(
     ("aggregation", "expected"),
     [("SUM", 3.0), ("MEAN", 1.5), ("ONLY_FIRST_REPLICA", 1.0)],

@@ -55,12 +55,22 @@ def merged(programs: Sequence[ClosedJaxpr], numbers: Sequence[int]) -> ClosedJax
         return programs[0]
     axis_env = [(AXIS, len(numbers))]
     opened = [inlined(each, axis_env, _hides_collective) for each in programs]
-    columns = zip(*(each.jaxpr.invars for each in opened), strict=True)
+    given, made = (
+        [_largest(column) for column in zip(*rows, strict=True)]
+        for rows in (
+            [each.jaxpr.invars for each in opened],
+            [each.jaxpr.outvars for each in opened],
+        )
+    )
 
     def program(*inputs: Any) -> list[Any]:
-        return _Merge([_Trace(each, inputs) for each in opened], numbers).outputs()
+        outputs = _Merge([_Trace(each, inputs) for each in opened], numbers).outputs()
+        return [
+            _with_weak_type_of(like, value)
+            for like, value in zip(made, outputs, strict=True)
+        ]
 
-    return jax.make_jaxpr(program, axis_env=axis_env)(*map(_largest, columns))
+    return jax.make_jaxpr(program, axis_env=axis_env)(*given)
 
 
 class _Step(NamedTuple):
@@ -281,8 +291,20 @@ def _largest(atoms: Sequence[Any]) -> jax.ShapeDtypeStruct:
     shapes, dtypes = zip(*map(kind_of, atoms), strict=True)
     if len(set(map(len, shapes))) > 1 or len(set(dtypes)) > 1:
         raise NotTraceable
-    sizes = zip(*shapes, strict=True)
-    return jax.ShapeDtypeStruct(tuple(map(max, sizes)), dtypes[0])
+    return jax.ShapeDtypeStruct(
+        tuple(map(max, zip(*shapes, strict=True))),
+        dtypes[0],
+        weak_type=all(atom.aval.weak_type for atom in atoms),
+    )
+
+
+def _with_weak_type_of(like: jax.ShapeDtypeStruct, value: jax.Array) -> jax.Array:
+    if value.aval.weak_type == like.weak_type:
+        return value
+    convert: Any = lax.convert_element_type_p.bind
+    return convert(
+        value, new_dtype=value.dtype, weak_type=like.weak_type, sharding=None
+    )
 
 
 def _text_of(eqn: JaxprEqn) -> str:
