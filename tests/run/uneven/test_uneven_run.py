@@ -1,5 +1,7 @@
 """Compiled `run` on unequal parts gives exactly what one device gives on all rows."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -632,6 +634,29 @@ def test_a_gather_of_shapes_that_differ_elsewhere_is_refused():
     step = mirrax.function(merged_by(lambda s, x: s.gather(x, axis=1)))
     with pytest.raises(mirrax.errors.InvalidArgumentError, match="Shape mismatch"):
         strategy_for((2, 1)).run(step, args=(uneven(rows(3, 2), (2, 1)),))
+
+
+@dataclasses.dataclass(frozen=True)
+class Constant:
+    """A callback that is told from others by its value, not by its hash."""
+
+    value: float = dataclasses.field(hash=False, repr=False)
+
+    def __call__(self):
+        return np.float32(self.value)
+
+
+@pytest.mark.parametrize("block", [plainly, in_a_loop], ids=["plain", "scan"])
+def test_callbacks_with_the_same_hash_are_told_apart(block):
+    @mirrax.function
+    def step(x):
+        call_back = lambda: jax.pure_callback(Constant(len(x)), SCALAR)  # noqa: E731
+        return block(lambda: call_back().astype(int))
+
+    strategy = strategy_for((2, 1))
+    result = strategy.run(step, args=(uneven(rows(3), (2, 1)),))
+    first, second = parts(strategy, result)
+    assert first == 2 * second
 
 
 def test_an_all_reduce_of_unequal_shapes_is_refused():

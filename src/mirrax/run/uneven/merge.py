@@ -64,13 +64,19 @@ def merged(programs: Sequence[ClosedJaxpr], numbers: Sequence[int]) -> ClosedJax
     )
 
     def program(*inputs: Any) -> list[Any]:
-        outputs = _Merge([_Trace(each, inputs) for each in opened], numbers).outputs()
+        known: _Known = {}
+        traces = [_Trace(each, inputs, known) for each in opened]
+        outputs = _Merge(traces, numbers).outputs()
         return [
             _with_weak_type_of(like, value)
             for like, value in zip(made, outputs, strict=True)
         ]
 
     return jax.make_jaxpr(program, axis_env=axis_env)(*given)
+
+
+_Known = dict[Any, int]
+"""A number for each parameter of an equation; equal ones share it."""
 
 
 class _Step(NamedTuple):
@@ -93,7 +99,9 @@ class _Trace:
         last_uses: The number of the last step that uses a value.
     """
 
-    def __init__(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> None:
+    def __init__(
+        self, closed: ClosedJaxpr, inputs: Sequence[Any], known: _Known
+    ) -> None:
         self.jaxpr = jaxpr = closed.jaxpr
         made_here = itertools.chain.from_iterable(eqn.outvars for eqn in jaxpr.eqns)
         if any(map(is_reference, itertools.chain(jaxpr.constvars, made_here))):
@@ -111,7 +119,7 @@ class _Trace:
                 # Two equal effects are not one.
                 effect = f"effect {number} {place}" if eqn.effects else ""
                 given = map(self.digest_of, eqn.invars)
-                self._add(eqn, number, [_text_of(eqn), effect, *given])
+                self._add(eqn, number, [_text_of(eqn, known), effect, *given])
             for place, eqn in enumerate(joint):
                 self._add(eqn, number, [f"joint {number} {place}"])
         self._use(jaxpr.outvars, len(self.steps) - 1)
@@ -307,18 +315,18 @@ def _with_weak_type_of(like: jax.ShapeDtypeStruct, value: jax.Array) -> jax.Arra
     )
 
 
-def _text_of(eqn: JaxprEqn) -> str:
+def _text_of(eqn: JaxprEqn, known: _Known) -> str:
     """Returns a text that is equal only for equations that do the same."""
-    texts = [eqn.primitive.name, describe_params(eqn), *_identities(eqn)]
+    texts = [eqn.primitive.name, describe_params(eqn), *_identities(eqn, known)]
     for inner in inner_programs(eqn):
         for inner_eqn in all_equations(inner.jaxpr):
-            texts += _identities(inner_eqn)
+            texts += _identities(inner_eqn, known)
         texts += [line for line, _ in describe_lines(inner.jaxpr)]
         texts += [digest(value) for _, value in find_constants(inner)]
     return "\n".join(texts)
 
 
-def _identities(eqn: JaxprEqn) -> Iterator[str]:
+def _identities(eqn: JaxprEqn, known: _Known) -> Iterator[str]:
     """Yields what tells parameters apart whose text is equal.
 
     Text leaves out what a function closes over, and most of a large array.
@@ -330,4 +338,6 @@ def _identities(eqn: JaxprEqn) -> Iterator[str]:
         if isinstance(leaf, np.ndarray | jax.Array):
             yield digest(leaf)
         elif not isinstance(leaf, ClosedJaxpr | Jaxpr):
-            yield str(hash(leaf) if isinstance(leaf, Hashable) else id(leaf))
+            # By equality: different ones may have the same hash.
+            key = (type(leaf), leaf) if isinstance(leaf, Hashable) else id(leaf)
+            yield str(known.setdefault(key, len(known)))
