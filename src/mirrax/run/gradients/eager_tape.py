@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from typing_extensions import override
 
 from mirrax._jax.tape_trace import RecordedTracer, RecordingTrace
@@ -130,6 +131,9 @@ class Recording:
         depending = set(sources)
         forward = []
         for step in self.steps:
+            primitive = getattr(step.operation, "primitive", None)
+            if is_constant(primitive, step.outputs):
+                continue
             if not depending.isdisjoint(map(id, step.inputs)):
                 forward.append(step)
                 depending.update(map(id, step.outputs))
@@ -140,6 +144,13 @@ class Recording:
                 kept.append(step)
                 needed.update(map(id, step.inputs))
         return kept[::-1], needed.intersection(sources)
+
+
+def is_constant(primitive: Any, outputs: Iterable[Any]) -> bool:
+    """Returns whether the derivatives of an operation are 0: its sources get None."""
+    is_stopped = getattr(primitive, "name", None) == "stop_gradient"
+    dtypes = [getattr(output, "dtype", np.bool_) for output in outputs]
+    return is_stopped or not any(jnp.issubdtype(d, jnp.inexact) for d in dtypes)
 
 
 def derivatives(value: Any, backward: Callable[[Any], Any]) -> Any:
