@@ -42,10 +42,17 @@ class Recording:
     def __init__(self, watcher: TapeObserver) -> None:
         self.steps: list[Step] = []
         self.is_paused = False
+        self._is_entered = False
         self._watcher = watcher
         self._entered = contextlib.ExitStack()
 
     def start(self) -> None:
+        if self._is_entered:
+            raise ValueError(
+                "Tape is still recording, so it cannot be entered. Received: a second "
+                "`with` of a tape that is already recording. Create another tape."
+            )
+        self._is_entered = True
         outer = stack.overlay()
         trace = RecordingTrace(self._record, self._read)
         place = stack.tape_trace_key() if outer is None or outer.is_eager else None
@@ -57,6 +64,7 @@ class Recording:
     def stop(self) -> None:
         """Stops, and passes on what was assigned to variables."""
         self._entered.close()
+        self._is_entered = False
         overlay = self._overlay
         # Breaks a reference cycle, so that recorded arrays are freed with the tape.
         del self._overlay
