@@ -42,9 +42,10 @@ def test_a_tape_can_be_asked_repeatedly_and_after_assignments():
 
 
 def test_a_tape_that_records_cannot_be_entered():
-    with GradientTape() as tape:
-        with pytest.raises(ValueError, match="Tape is still recording"), tape:
-            pass
+    tape = GradientTape()
+    again = pytest.raises(ValueError, match="Tape is still recording")
+    with tape, again, tape:
+        pass
 
 
 def test_a_function_inside_is_recorded():
