@@ -130,3 +130,15 @@ def test_any_number_of_seconds_will_do(seconds):
 @pytest.mark.parametrize("size", [1024, np.int64(1024), 1.024e3], ids=repr)
 def test_any_number_of_bytes_will_do(size):
     assert CommunicationOptions(bytes_per_pack=size).bytes_per_pack == 1024
+
+
+def test_reduce_op_of_an_aggregation():
+    aggregations = [VariableAggregation.SUM, VariableAggregation.MEAN]
+    found = list(map(ReduceOp.from_variable_aggregation, aggregations))
+    assert found == [ReduceOp.SUM, ReduceOp.MEAN]
+
+
+@pytest.mark.parametrize("given", ["NONE", "ONLY_FIRST_REPLICA"])
+def test_reduce_op_of_another_aggregation_is_refused(given):
+    with pytest.raises(ValueError, match=r"Could not convert from .*" + given):
+        ReduceOp.from_variable_aggregation(VariableAggregation[given])

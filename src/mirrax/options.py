@@ -23,6 +23,17 @@ class ReduceOp(enum.Enum):
     SUM = "SUM"
     MEAN = "MEAN"
 
+    @staticmethod
+    def from_variable_aggregation(aggregation: VariableAggregation) -> ReduceOp:
+        """Returns the operation of an aggregation that is SUM or MEAN."""
+        try:
+            return REDUCTIONS[aggregation]
+        except KeyError:
+            raise ValueError(
+                "Only `VariableAggregation.SUM` and `MEAN` are operations. Could not "
+                f"convert from `tf.VariableAggregation` {aggregation}."
+            ) from None
+
 
 class VariableAggregation(enum.Enum):
     """How the writes of several replicas to one variable become one value.
@@ -42,6 +53,12 @@ class VariableAggregation(enum.Enum):
     SUM = 1
     MEAN = 2
     ONLY_FIRST_REPLICA = 3
+
+
+REDUCTIONS = {
+    VariableAggregation.SUM: ReduceOp.SUM,
+    VariableAggregation.MEAN: ReduceOp.MEAN,
+}
 
 
 class VariableSynchronization(enum.Enum):

@@ -200,6 +200,13 @@ def test_local_results_of_a_structure_are_structures(two_replicas):
     )
 
 
+@pytest.mark.parametrize("empty", [[], (), {}], ids=repr)
+def test_local_results_of_an_empty_structure_are_one_for_each_replica(strategy, empty):
+    # As TensorFlow 2.21 answers.
+    expected = (empty,) * strategy.num_replicas_in_sync
+    assert strategy.experimental_local_results(empty) == expected
+
+
 def test_local_results_of_a_variable_are_its_copies(strategy):
     v = create(strategy, 2.0)
     assert parts(strategy, v) == [2.0] * strategy.num_replicas_in_sync

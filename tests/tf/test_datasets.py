@@ -457,3 +457,15 @@ def test_wrong_quotes_in_a_csv_file_are_an_error(tmp_path, line):
     assert [x.numpy() for x in next(iterator)] == [b"a", b"b"]
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"line 2.*table\.csv"):
         next(iterator)
+
+
+def test_optionals_hold_an_element_or_none():
+    # As TensorFlow 2.21 answers.
+    held = tf.experimental.Optional.from_value(3.0)
+    assert (bool(held.has_value()), float(held.get_value())) == (True, 3)
+    empty = tf.data.experimental.Optional.empty(tf.TensorSpec([]))
+    assert not empty.has_value()
+    assert empty.element_spec == tf.TensorSpec([])
+    of_iterator = iter(tf.data.Dataset.range(1)).get_next_as_optional()
+    assert isinstance(of_iterator, tf.experimental.Optional)
+    assert not isinstance(3.0, tf.experimental.Optional)

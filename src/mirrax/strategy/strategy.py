@@ -282,12 +282,12 @@ class Strategy:
         For a structure, one structure for each replica.
         """
         leaves, structure = trees.flatten(value)
-        if not leaves or leaves[0] is value:
+        if value is None or (leaves and leaves[0] is value):
             return local_results(value, self.topology)
         columns = [parts_of(leaf, self.topology) for leaf in leaves]
-        return tuple(
-            trees.unflatten(structure, row) for row in zip(*columns, strict=True)
-        )
+        nothing: list[tuple[Any, ...]] = [()] * len(self.topology.local_devices)
+        rows = zip(*columns, strict=True) if columns else nothing
+        return tuple(trees.unflatten(structure, row) for row in rows)
 
     def per_replica(self, value: Tree) -> Tree:
         """Returns `value` with mirrored values as `PerReplica`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mirrax import TensorSpec as TensorSpec
 from mirrax import variable_creator_scope as variable_creator_scope
+from mirrax.tf import autodiff as autodiff
 from mirrax.tf import autograph as autograph
 from mirrax.tf import bitwise as bitwise
 from mirrax.tf import compat as compat

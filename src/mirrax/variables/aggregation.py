@@ -10,7 +10,7 @@ import numpy as np
 from mirrax.collectives import spmd, worker_exchange
 from mirrax.collectives.reduce import Collective, reduce
 from mirrax.context import stack
-from mirrax.options import ReduceOp, VariableAggregation
+from mirrax.options import REDUCTIONS, VariableAggregation
 from mirrax.trees import IdentityKey
 from mirrax.values.array_like import is_prng_key, on_host
 from mirrax.values.distributed_values import DistributedValues
@@ -18,11 +18,6 @@ from mirrax.values.layouts import Spmd
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import parts_of
 from mirrax.variables.variable import Change
-
-REDUCTIONS = {
-    VariableAggregation.SUM: ReduceOp.SUM,
-    VariableAggregation.MEAN: ReduceOp.MEAN,
-}
 
 
 class Aggregated(Protocol):

@@ -16,13 +16,12 @@ import jax.numpy as jnp
 
 from mirrax._jax.tape_trace import is_recorded
 from mirrax.context import stack
-from mirrax.options import VariableAggregation
+from mirrax.options import REDUCTIONS, VariableAggregation
 from mirrax.trees import IdentityKey
 from mirrax.values.layouts import replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.regroup import parts_of
 from mirrax.variables.aggregation import (
-    REDUCTIONS,
     Aggregated,
     MergeFunction,
     aggregate,

@@ -16,12 +16,11 @@ from mirrax._jax.traces import evaluated
 from mirrax.collectives import spmd, worker_exchange
 from mirrax.collectives.reduce import reduce
 from mirrax.context import stack
-from mirrax.options import VariableAggregation
+from mirrax.options import REDUCTIONS, VariableAggregation
 from mirrax.values.layouts import Joined, Spmd, join_parts, replicate
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.variables import aliasing
-from mirrax.variables.aggregation import REDUCTIONS
 from mirrax.variables.distributed_variable import DistributedVariable
 from mirrax.variables.variable import Change, register_as_pytree
 

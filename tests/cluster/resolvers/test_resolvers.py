@@ -104,6 +104,18 @@ def test_union_joins_lists_and_dictionaries():
     assert union.master("worker", 1) == "b:1"
 
 
+def test_union_adds_the_rpc_layer_of_a_resolver_to_its_own_address_only():
+    # As TensorFlow 2.21 answers.
+    first = simple({"worker": ["a:1"]}, master="m:1", rpc_layer="grpc")
+    union = resolvers.UnionResolver(first)
+    assert union.master() == union.master("worker") == "grpc://m:1"
+    assert union.master(rpc_layer="other") == "other://m:1"
+    assert union.master("worker", 0) == "a:1"
+    assert union.master("worker", 0, "other") == "other://a:1"
+    named = resolvers.UnionResolver(first, rpc_layer="own")
+    assert named.master("worker", 0) == "own://a:1"
+
+
 def test_union_refuses_one_index_twice():
     union = resolvers.UnionResolver(
         simple({"ps": {1: "p:1"}}), simple({"ps": {1: "q:1"}})

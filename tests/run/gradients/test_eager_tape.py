@@ -41,6 +41,13 @@ def test_a_tape_can_be_asked_repeatedly_and_after_assignments():
     assert float(tape.gradient(y, w)) == 6
 
 
+def test_a_tape_that_records_cannot_be_entered():
+    tape = GradientTape()
+    again = pytest.raises(ValueError, match="Tape is still recording")
+    with tape, again, tape:
+        pass
+
+
 def test_a_function_inside_is_recorded():
     w = mirrax.Variable(2.0)
     cube = mirrax.function(lambda x: x * w * w)

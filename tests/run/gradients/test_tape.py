@@ -222,6 +222,31 @@ def test_a_variable_that_was_read_before_the_tape_only_has_no_gradient(weight):
 
 
 @engines
+@pytest.mark.parametrize(
+    "constant",
+    [
+        lambda x: jnp.float32(jnp.argmax(jnp.stack([x, 2 * x]))),
+        lambda x: jnp.float32(x > 1),
+        jnp.int32,
+        jax.lax.stop_gradient,
+    ],
+    ids=["argmax", "comparison", "integer", "stopped"],
+)
+def test_a_variable_behind_an_operation_without_derivative_has_no_gradient(
+    weight, engine, constant
+):
+    def step():
+        with mirrax.GradientTape(persistent=True) as tape:
+            alone = constant(weight.value)
+            both = alone * weight
+        return tape.gradient(alone, weight), tape.gradient(both, weight)
+
+    missing, gradient = engine(step)()
+    assert missing is None
+    assert gradient is not None
+
+
+@engines
 def test_a_variable_that_the_target_does_not_need_has_no_gradient(weight, engine):
     other = mirrax.Variable(1.0)
 

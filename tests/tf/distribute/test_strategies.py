@@ -280,6 +280,49 @@ def test_reductions_can_be_written_as_in_tensorflow(wrap):
         tf.distribute.CrossDeviceOps().reduce_implementation("SUM", 1.0, "CPU:0", None)
 
 
+@pytest.mark.parametrize("op", ["SUM", "MEAN"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        tf.distribute.ReductionToOneDevice,
+        tf.distribute.HierarchicalCopyAllReduce,
+        tf.distribute.NcclAllReduce,
+    ],
+    ids=lambda kind: kind.__name__,
+)
+def test_reductions_can_delegate(kind, op):
+    class Counted(tf.distribute.CrossDeviceOps):
+        inner = kind()
+        num_calls = 0
+
+        def reduce_implementation(self, *args):
+            self.num_calls += 1
+            return self.inner.reduce_implementation(*args)
+
+        def broadcast_implementation(self, tensor, destinations):
+            return self.inner.broadcast_implementation(tensor, destinations)
+
+    ops = Counted()
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], ops)
+    value = mirrax.PerReplica((3.0, 5.0))
+    reduced = strategy.run(
+        lambda x: tf.distribute.get_replica_context().all_reduce(op, x), (value,)
+    )
+    assert [float(x) for x in reduced.values] == [8 if op == "SUM" else 4] * 2
+    assert ops.num_calls == 1
+    assert float(ops.broadcast(tf.constant(1.0), "CPU:0")) == 1
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, tf.function], ids=["eager", "compiled"])
+def test_all_gather_of_one_replica_takes_every_axis(wrap):
+    # As TensorFlow 2.21 answers.
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    value = tf.constant([1.0, 2.0])
+    context = tf.distribute.get_replica_context
+    found = strategy.run(wrap(lambda x: context().all_gather(x, axis=3)), (value,))
+    assert found.numpy().tolist() == [1, 2]
+
+
 def test_reduce_of_a_list_along_an_axis_makes_one_tensor_of_it(strategy):
     # As TensorFlow 2.21 answers.
     parts = [tf.constant([1.0, 2.0]), tf.constant([3.0, 4.0])]

@@ -201,3 +201,19 @@ def test_function_returns_a_per_replica_argument(two_replicas):
     parts = two_replicas.run(lambda: context().replica_id_in_sync_group + tf.ones([1]))
     returned = tf.function(lambda x: {"x": x})(parts)["x"]
     assert [part.numpy().tolist() for part in returned.values] == [[1.0], [2.0]]
+
+
+@pytest.mark.parametrize(
+    ("fn", "sizes", "expected"),
+    [
+        (lambda a: tf.matmul(a, a), [[None, None]], (None, None)),
+        (lambda a, b: a + b, [[None, None], [None]], (None, None)),
+        (lambda a, b: tf.stack([a, b]), [[None], [None]], (2, None)),
+    ],
+    ids=["matmul", "add", "stack"],
+)
+def test_unknown_sizes_of_arguments_can_agree(fn, sizes, expected):
+    # As TensorFlow 2.21 answers.
+    signature = list(map(TensorSpec, sizes))
+    concrete = tf.function(fn, input_signature=signature).get_concrete_function()
+    assert concrete.structured_outputs.shape == expected

@@ -141,6 +141,47 @@ def test_gradients_of_ones_own_are_used():
     assert (value, gradient) == (9, 1)
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, tf.function], ids=["eager", "compiled"])
+def test_gradients_of_ones_own_have_derivatives(wrap):
+    @tf.custom_gradient
+    def shifted(x):
+        def gradient(upstream):
+            @tf.custom_gradient
+            def slope(_):
+                return -1.1, lambda upstream: -2.1 * upstream
+
+            return upstream * slope(x)
+
+        return x + 10.0, gradient
+
+    @wrap
+    def program(x):
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = shifted(x) ** 4.0
+            first = inner.gradient(y, x)
+        return first, outer.gradient(first, x)
+
+    found = [float(value) for value in program(tf.constant(1.0))]
+    # As TensorFlow 2.21 answers.
+    assert found == pytest.approx([-5856.4, -9423.48])
+
+
+def test_gradients_of_ones_own_are_as_many_as_arguments():
+    @tf.custom_gradient
+    def identity(x):
+        return x, lambda upstream: []
+
+    x = tf.constant(1.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = identity(x)
+    with pytest.raises(ValueError, match="expected to return 1 gradients, but returne"):
+        tape.gradient(y, x)
+
+
 def test_gradients_of_ones_own_cannot_be_by_variables():
     w = tf.Variable(3.0)
 

@@ -52,6 +52,7 @@ class UnionResolver(ClusterResolver):
         self._environment = first.environment
         self._task_type = first.task_type if task_type is None else task_type
         self._task_id = first.task_id if task_id is None else task_id
+        self._own_rpc_layer = rpc_layer
         self.rpc_layer = first.rpc_layer if rpc_layer is None else rpc_layer
 
     @override
@@ -71,9 +72,11 @@ class UnionResolver(ClusterResolver):
         task_id: int | None = None,
         rpc_layer: str | None = None,
     ) -> str:
-        if task_type is None and task_id is None:
-            return self._resolvers[0].master()
-        return super().master(task_type, task_id, rpc_layer)
+        if task_type is None or task_id is None:
+            return self._resolvers[0].master(rpc_layer=rpc_layer)
+        rpc_layer = rpc_layer or self._own_rpc_layer
+        address = self.cluster_spec().task_address(task_type, task_id)
+        return f"{rpc_layer}://{address}" if rpc_layer else address
 
     @override
     def _accelerators(self) -> dict[str, int]:

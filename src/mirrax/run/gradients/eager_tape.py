@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from typing_extensions import override
 
 from mirrax._jax.tape_trace import RecordedTracer, RecordingTrace
@@ -41,10 +42,17 @@ class Recording:
     def __init__(self, watcher: TapeObserver) -> None:
         self.steps: list[Step] = []
         self.is_paused = False
+        self._is_entered = False
         self._watcher = watcher
         self._entered = contextlib.ExitStack()
 
     def start(self) -> None:
+        if self._is_entered:
+            raise ValueError(
+                "Tape is still recording, so it cannot be entered. Received: a second "
+                "`with` of a tape that is already recording. Create another tape."
+            )
+        self._is_entered = True
         outer = stack.overlay()
         trace = RecordingTrace(self._record, self._read)
         place = stack.tape_trace_key() if outer is None or outer.is_eager else None
@@ -56,6 +64,7 @@ class Recording:
     def stop(self) -> None:
         """Stops, and passes on what was assigned to variables."""
         self._entered.close()
+        self._is_entered = False
         overlay = self._overlay
         # Breaks a reference cycle, so that recorded arrays are freed with the tape.
         del self._overlay
@@ -130,6 +139,9 @@ class Recording:
         depending = set(sources)
         forward = []
         for step in self.steps:
+            primitive = getattr(step.operation, "primitive", None)
+            if is_constant(primitive, step.outputs):
+                continue
             if not depending.isdisjoint(map(id, step.inputs)):
                 forward.append(step)
                 depending.update(map(id, step.outputs))
@@ -140,6 +152,13 @@ class Recording:
                 kept.append(step)
                 needed.update(map(id, step.inputs))
         return kept[::-1], needed.intersection(sources)
+
+
+def is_constant(primitive: Any, outputs: Iterable[Any]) -> bool:
+    """Returns whether the derivatives of an operation are 0: its sources get None."""
+    is_stopped = getattr(primitive, "name", None) == "stop_gradient"
+    dtypes = [getattr(output, "dtype", np.bool_) for output in outputs]
+    return is_stopped or not any(jnp.issubdtype(d, jnp.inexact) for d in dtypes)
 
 
 def derivatives(value: Any, backward: Callable[[Any], Any]) -> Any:

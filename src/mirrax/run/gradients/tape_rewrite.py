@@ -27,7 +27,7 @@ from mirrax._jax.jaxprs import (
     read,
     stand_ins,
 )
-from mirrax.run.gradients.eager_tape import derivatives
+from mirrax.run.gradients.eager_tape import derivatives, is_constant
 
 mark_p = Primitive("tape_mark")
 """Where a tape starts or stops to record.
@@ -194,7 +194,9 @@ def _depending(
 
 
 def _ends(eqn: JaxprEqn, tape: int) -> bool:
-    return eqn.primitive is source_p and eqn.params["tape"] in (None, tape)
+    if eqn.primitive is source_p:
+        return eqn.params["tape"] in (None, tape)
+    return is_constant(eqn.primitive, [out.aval for out in eqn.outvars])
 
 
 def _inputs(eqn: JaxprEqn) -> list[Var]:

@@ -48,6 +48,24 @@ def get_next_as_optional(iterator: Any) -> Any:
     return iterator.get_next_as_optional()
 
 
+class _OptionalType(type):
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, type(Optional.from_value(0)))
+
+
+class Optional(metaclass=_OptionalType):
+    """`tf.experimental.Optional`: an element, or none."""
+
+    @staticmethod
+    def from_value(value: Any) -> Any:
+        return iter(Dataset.from_tensors(value)).get_next_as_optional()
+
+    @staticmethod
+    def empty(element_spec: Any) -> Any:
+        nothing = Dataset.from_generator(tuple, output_signature=element_spec)
+        return iter(nothing).get_next_as_optional()
+
+
 def save(dataset: Dataset, path: Any, *_: Any, **__: Any) -> None:
     """Writes a dataset into a directory."""
     dataset.save(path)

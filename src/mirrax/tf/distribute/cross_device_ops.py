@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -75,9 +77,25 @@ class CrossDeviceOps(_Implementations, mirrax.CrossDeviceOps):
     """
 
 
-CrossDeviceOps.register(mirrax.HierarchicalCopyAllReduce)
-CrossDeviceOps.register(mirrax.NcclAllReduce)
-CrossDeviceOps.register(mirrax.ReductionToOneDevice)
+def _added_up(
+    self: Any, reduce_op: Any, per_replica_value: Any, destinations: Any, options: Any
+) -> Any:
+    """Returns the sum of the parts, or their mean: custom reductions delegate to it."""
+    parts = per_replica_value.values
+    total = functools.reduce(operator.add, parts)
+    return total / len(parts) if reduce_op is mirrax.ReduceOp.MEAN else total
+
+
+_provided: list[Any] = [
+    mirrax.HierarchicalCopyAllReduce,
+    mirrax.NcclAllReduce,
+    mirrax.ReductionToOneDevice,
+]
+for _kind in _provided:
+    CrossDeviceOps.register(_kind)
+    _kind.reduce_implementation = _added_up
+    _kind.batch_reduce_implementation = CrossDeviceOps.batch_reduce_implementation
+    _kind.broadcast_implementation = _kind.broadcast
 
 
 def _of_one_replica(result: Any) -> Any:

@@ -12,6 +12,7 @@ import mirrax
 from mirrax import InputContext as InputContext
 from mirrax.tf.distribute.default_strategy import get_strategy
 from mirrax.tf.tensors.indexed_slices import IndexedSlices, is_slices
+from mirrax.tf.tensors.tensor import tensor
 
 
 class ReplicaContext:
@@ -62,6 +63,8 @@ class ReplicaContext:
     def all_gather(self, value: Any, axis: Any, options: Any = None) -> Any:
         """Returns `value` of all replicas joined along `axis`, a number or tensor."""
         refuse_slices("all_gather", value)
+        if self.num_replicas_in_sync == 1:
+            return jax.tree.map(tensor, value)
         return self._context.all_gather(value, as_axis(axis), options)
 
     def _join(self, slices: IndexedSlices, share: int) -> IndexedSlices:

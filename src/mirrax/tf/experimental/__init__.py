@@ -1,3 +1,4 @@
-"""`tf.experimental`: only `numpy` is available."""
+"""`tf.experimental`: `numpy` and `Optional` are available."""
 
+from mirrax.tf.data.experimental import Optional as Optional
 from mirrax.tf.experimental import numpy as numpy

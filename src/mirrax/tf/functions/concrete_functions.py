@@ -229,8 +229,19 @@ def output_specs(fn: Callable[..., Any], specs: Sequence[Any]) -> Any:
     The shapes of results are unknown if the rank of an argument is.
     """
     leaves = nest.flatten(specs)
+    try:
+        found = _traced_outputs(fn, specs, "size_{}_{}")
+    except Exception:
+        # Unknown sizes that must agree, as in `matmul(x, x)`, get one symbol.
+        found = _traced_outputs(fn, specs, "batch")
+    has_ranks = all(spec.shape is not None for spec in leaves)
+    return jax.tree.map(lambda result: _spec_of(result, has_ranks), found)
+
+
+def _traced_outputs(fn: Callable[..., Any], specs: Sequence[Any], symbol: str) -> Any:
     scope = jax.export.SymbolicScope()
-    stand_ins = [_stand_in(*pair, scope) for pair in enumerate(leaves)]
+    leaves = enumerate(nest.flatten(specs))
+    stand_ins = [_stand_in(number, spec, symbol, scope) for number, spec in leaves]
     arrays = nest.pack_sequence_as(specs, stand_ins)
     found: list[Any] = []
 
@@ -240,17 +251,18 @@ def output_specs(fn: Callable[..., Any], specs: Sequence[Any]) -> Any:
         found.append(mirrax.eval_shape(fn, *arrays))
 
     probe()
-    has_ranks = all(spec.shape is not None for spec in leaves)
-    return jax.tree.map(lambda result: _spec_of(result, has_ranks), found[0])
+    return found[0]
 
 
-def _stand_in(number: int, spec: TensorSpec, scope: Any) -> Any:
+def _stand_in(number: int, spec: TensorSpec, symbol: str, scope: Any) -> Any:
     """Returns what to trace with; unknown sizes are symbols, an unknown rank is 0.
 
     Unknown first sizes are the same, as in an exported function.
     """
     sizes = [
-        (f"size_{number}_{axis}" if axis else "batch") if size is None else str(size)
+        (symbol.format(number, axis) if axis else "batch")
+        if size is None
+        else str(size)
         for axis, size in enumerate(spec.shape or ())
     ]
     shape = jax.export.symbolic_shape(", ".join(sizes), scope=scope)

@@ -110,16 +110,24 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @jax.custom_vjp
     def call(*args: Any) -> Any:
-        return f(*args)[0]
+        return jax.tree.map(tensor, f(*args)[0])
 
     def forward(*args: Any) -> Any:
-        return f(*args)[0], args
+        # Not `f`: a derivative of the derivative must find its gradient, too.
+        return call(*args), args
 
     def backward(args: Any, upstream: Any) -> Any:
         _, gradient = f(*args)
         many = upstream if isinstance(upstream, tuple | list) else (upstream,)
         found = gradient(*many)
-        return tuple(found) if isinstance(found, tuple | list) else (found,)
+        gradients = tuple(found) if isinstance(found, tuple | list) else (found,)
+        if len(gradients) != len(args):
+            raise ValueError(
+                f"custom_gradient function expected to return {len(args)} gradients, "
+                f"but returned {len(gradients)} instead. Received: {f!r}. Return one "
+                "for each argument."
+            )
+        return gradients
 
     call.defvjp(forward, backward)
 

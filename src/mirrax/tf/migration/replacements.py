@@ -47,7 +47,6 @@ REPLACEMENTS: dict[str, str] = {
     "tf.Graph": "plain functions: `tf.function` compiles, without graphs",
     "tf.RegisterGradient": "`jax.custom_vjp`",
     "tf.audio": "`scipy.io.wavfile` in the input pipeline",
-    "tf.autodiff": "`jax.jvp`",
     "tf.batch_to_space": "`jnp.reshape` and `jnp.transpose`",
     "tf.compat.v1": "the names of TensorFlow 2",
     "tf.compat.v1.app": "`absl.app`",
