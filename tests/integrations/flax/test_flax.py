@@ -544,3 +544,26 @@ def test_a_module_in_a_container_can_change_its_mode(put):
     assert float(total(jnp.ones(100))) != 100
     model.eval()
     assert float(total(jnp.ones(100))) == 100
+
+
+class Noisy(nnx.Module):
+    def __init__(self):
+        self.dropout = nnx.Dropout(0.5, rngs=nnx.Rngs(0))
+        self.norm = nnx.BatchNorm(4, rngs=nnx.Rngs(0))
+
+
+@engines
+def test_transform_with_a_collective_inside_changes_the_model(two_replicas, engine):
+    model = Noisy()
+
+    def loss_of(model, x):
+        return mirrax.nn.compute_average_loss(model.norm(model.dropout(x)).sum(axis=1))
+
+    def step(model, x):
+        return nnx.value_and_grad(loss_of)(model, x)[0]
+
+    function = engine(step)
+    for _ in range(2):
+        two_replicas.run(function, args=(model, X))
+    assert int(model.dropout.rngs.count[...]) == 2
+    assert np.any(np.asarray(model.norm.mean[...]) != 0)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 
@@ -11,8 +13,12 @@ def _found(owner: Any, name: str) -> tuple[Any, str, Any]:
     return owner, name, vars(owner)[name]
 
 
+# What the thread knows of the transforms under way, such as `nnx.value_and_grad`.
+_TRANSFORMS = ("update_context_stacks", "ref_index_stack", "index_ref_stack")
+
 try:
     from flax import nnx
+    from flax.nnx.graphlib import GRAPH_CONTEXT
     from flax.nnx.tracers import TraceState as TraceState
     from flax.nnx.tracers import current_jax_trace as current_jax_trace
 
@@ -23,6 +29,8 @@ try:
     DRAW = _found(nnx.RngStream, "__call__")
     CHECK_CONTEXT = _found(nnx.Pytree, "_check_valid_context")
     SET_ATTRIBUTE = _found(nnx.Pytree, "__setattr__")
+    for attribute in _TRANSFORMS:
+        getattr(GRAPH_CONTEXT, attribute)
     # A thread of its own is outside of the trace in which this may be imported.
     with concurrent.futures.ThreadPoolExecutor(1) as thread:
         OUTSIDE = thread.submit(current_jax_trace).result()
@@ -55,3 +63,16 @@ def set_graph_state(module: Any, state: Any) -> None:
 def is_from_outside(module: Any) -> bool:
     """Returns whether a module was created outside any trace."""
     return bool(module._pytree__state.trace_state.jax_trace == OUTSIDE)
+
+
+@contextlib.contextmanager
+def cleared_transforms() -> Iterator[None]:
+    """Hides the transforms under way from other replicas, in the `with` block."""
+    saved = {name: getattr(GRAPH_CONTEXT, name) for name in _TRANSFORMS}
+    for name, value in saved.items():
+        setattr(GRAPH_CONTEXT, name, type(value)())
+    try:
+        yield
+    finally:
+        for name, value in saved.items():
+            setattr(GRAPH_CONTEXT, name, value)

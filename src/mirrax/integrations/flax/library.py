@@ -10,7 +10,8 @@ import jax
 from flax import nnx
 from typing_extensions import override
 
-from mirrax.integrations.flax import hooks
+from mirrax.context import stack
+from mirrax.integrations.flax import hooks, internals
 from mirrax.integrations.flax.module_keys import OBJECTS, ModuleKeys
 from mirrax.integrations.flax.variable_proxies import require_proxy
 from mirrax.integrations.reachable_objects import CapturedKeys
@@ -21,6 +22,7 @@ class FlaxLibrary(foreign_libraries.Library):
     """The integration of Flax NNX."""
 
     def __init__(self) -> None:
+        stack.register_library_state(internals.cleared_transforms)
         number_of = ModuleKeys().of
         self._keys = CapturedKeys(OBJECTS, lambda found: tuple(map(number_of, found)))
 
