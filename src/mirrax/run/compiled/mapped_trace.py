@@ -114,6 +114,8 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
     try:
         varying = _varying_outputs(traced, placements)
     except ValueError:
+        if not any(placement.shapes for placement in placements):
+            raise
         # Each trace alone is right, so the eager engine compares the values.
         raise NotTraceable from None
     inputs = zip(placements, traced.jaxpr.invars, strict=False)
@@ -184,7 +186,8 @@ def _trace_each(
                 "outside of the function. Create it inside, or use a "
                 "`mirrax.Variable`."
             )
-        _varying_outputs(traced, given.placements)
+        if len(traces) > 1:
+            _varying_outputs(traced, given.placements)  # Refuses what is wrong alone.
     if any(_interface_of(traced) != _interface_of(traces[0]) for traced in traces):
         raise NotTraceable
     closed = merged([traced.closed for traced in traces], numbers)
