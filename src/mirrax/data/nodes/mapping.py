@@ -177,17 +177,21 @@ class _ParallelMapStream(SourceStream):
                     found.append(leaves)
             if not found and self._error is not None:
                 raise self._error
-        finally:
-            if not found:
-                # At the end, or after an error.
-                self._has_ended = True
-                self._pool.close()
+        except Exception:
+            self._end()
+            raise
+        if not found:
+            self._end()
         return cols.from_rows(found) if found else None
 
     @override
     def state(self) -> State:
         before = self._running[0][0] if self._running else self._source.state()
         return [self._count - len(self._running), before]
+
+    def _end(self) -> None:
+        self._has_ended = True
+        self._pool.close()
 
     def _take_batched(self, limit: int) -> Columns | None:
         """Returns vectorized results; None if the function is called in threads."""
