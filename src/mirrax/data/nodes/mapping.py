@@ -26,6 +26,7 @@ from mirrax.data.plan.node import (
     State,
     Stream,
 )
+from mirrax.data.plan.user_functions import UserErrors
 from mirrax.data.plan.vectorize import MappedFunction
 from mirrax.data.thread_pool import Future, Pool
 
@@ -105,7 +106,7 @@ class _ScanStream(ReplayedStream, SourceStream):
             return None
         (row,) = cols.rows_of(columns)
         element = jax.tree.unflatten(self._source.structure, row)
-        with cols.ErrorNote("scan", self._taken):
+        with UserErrors("scan", self._taken):
             self._state, result = self._node.call(self._state, element)
         leaves, self.structure = jax.tree.flatten(result)
         return cols.from_rows([leaves])
