@@ -85,17 +85,39 @@ def test_any_text_is_a_name_or_a_value_error(text):
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "wrong"),
     [
-        *("", "XPU:0", "/device:XPU:0", "CPU:0:1", "CPU:0/", "CPU:0 ", "CPU:-1"),
-        *("CPU:x", "CPU:*", "CPU:", "CPU:" + "9" * 5000, "CPU:²", "device:CPU:"),
-        *("/task:a/CPU:0", "/job:/CPU:0", "/job:1/CPU:0", "/CPU:0/GPU:0"),
-        *("/task:0/task:0/CPU:0", "/job:worker/task:0", "device", "replica:0"),
+        ("", ""),
+        ("XPU:0", "XPU:0"),
+        ("/device:XPU:0", "device:XPU:0"),
+        ("CPU:0:1", "CPU:0:1"),
+        ("CPU:0/", ""),
+        ("CPU:0 ", "CPU:0 "),
+        ("CPU:-1", "CPU:-1"),
+        ("CPU:x", "CPU:x"),
+        ("CPU:*", "CPU:*"),
+        ("CPU:", "CPU:"),
+        ("CPU:²", "CPU:²"),
+        ("device:CPU:", "device:CPU:"),
+        ("/task:a/CPU:0", "task:a"),
+        ("/job:/CPU:0", "job:"),
+        ("/job:1/CPU:0", "job:1"),
+        ("/job:a/replica:/CPU:0", "replica:"),
+        ("/CPU:0/GPU:1", "GPU:1"),
+        ("/task:0/task:1/CPU:0", "task:1"),
+        ("device", "device"),
+        ("CPU:" + "9" * 5000, "CPU:" + "9" * 5000),
     ],
 )
-def test_parse_refuses_what_is_no_name(text):
-    shown = re.escape(f"Received: {text!r}. Use a name such as 'CPU:0'")
+def test_parse_names_the_wrong_part(text, wrong):
+    shown = re.escape(f"Received: {wrong!r} in {text!r}. Use a name such as 'CPU:0'")
     with pytest.raises(ValueError, match=shown):
+        parse(text)
+
+
+@pytest.mark.parametrize("text", ["/job:worker/task:0", "replica:0"])
+def test_parse_refuses_a_name_without_a_kind_of_device(text):
+    with pytest.raises(ValueError, match=f"Received: no kind of device in '{text}'"):
         parse(text)
 
 

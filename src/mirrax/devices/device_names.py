@@ -16,7 +16,8 @@ _KIND_OF = {"CPU": "CPU", "GPU": "GPU", "CUDA": "GPU", "ROCM": "GPU", "TPU": "TP
 # Nine digits fit every number that XLA can hold.
 _PART = re.compile(
     r"job:(?P<job>[A-Za-z][A-Za-z0-9_.\-]*)|replica:(?P<replica>[0-9]{1,9})"
-    r"|task:(?P<task>[0-9]{1,9})|(device:)?(?P<kind>[A-Za-z]+)(:(?P<index>[0-9]{1,9}))?"
+    r"|task:(?P<task>[0-9]{1,9})"
+    rf"|(device:)?(?P<kind>(?i:{'|'.join(_KIND_OF)}))(:(?P<index>[0-9]{{1,9}}))?"
 )
 _EXAMPLES = (
     "Use a name such as 'CPU:0', '/gpu:1' or "
@@ -68,11 +69,11 @@ def parse(text: str) -> DeviceName:
         match = _PART.fullmatch(part)
         found = {k: v for k, v in match.groupdict().items() if v} if match else {}
         if not found or fields.keys() & found.keys():
-            raise _invalid(text)
+            raise _invalid(repr(part), text)
         fields |= found
-    kind = find_kind(fields.get("kind", ""))
-    if kind is None:
-        raise _invalid(text)
+    if "kind" not in fields:
+        raise _invalid("no kind of device", text)
+    kind = _KIND_OF[fields["kind"].upper()]
     replica, task, index = (int(fields.get(k, 0)) for k in ("replica", "task", "index"))
     return DeviceName(fields.get("job", "localhost"), replica, task, kind, index)
 
@@ -86,9 +87,9 @@ def find_kind(text: str) -> str | None:
     return _KIND_OF.get(text.upper())
 
 
-def _invalid(text: str) -> ConfigurationError:
+def _invalid(wrong: str, text: str) -> ConfigurationError:
     return ConfigurationError(
-        f"A device name has a kind of device ({', '.join(_KIND_OF)}), which an index "
+        f"A device name has one kind of device ({', '.join(_KIND_OF)}), which an index "
         "may follow, and at most one job, replica and task: a word and two numbers. "
-        f"Received: {text!r}. {_EXAMPLES}"
+        f"Received: {wrong} in {text!r}. {_EXAMPLES}"
     )

@@ -175,6 +175,15 @@ def test_truncated_compressed_files_never_give_wrong_records(save, packing):
         assert error is not None
 
 
+def test_records_before_damage_in_a_compressed_file_are_read(save):
+    packer = zlib.compressobj(wbits=31)
+    # What follows a flush starts a new block, and this type of block does not exist.
+    packed = packer.compress(FILE) + packer.flush(zlib.Z_SYNC_FLUSH) + b"\xff"
+    found, error = read_all(TFRecordReader([save(packed)], "GZIP"))
+    assert found == RECORDS
+    assert "invalid block type" in str(error)
+
+
 def frame_fast(record):
     length = struct.pack("<Q", len(record))
     crcs = [struct.pack("<I", masked_crc(part)) for part in (length, record)]

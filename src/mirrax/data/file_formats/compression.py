@@ -84,7 +84,14 @@ def _pieces(file: io.FileIO, path: str, compression: str) -> Iterator[bytes]:
     try:
         while data or (data := file.read(_INPUT_BYTES)):
             inflater = inflater or zlib.decompressobj(wbits=_WINDOW_BITS[compression])
-            if piece := inflater.decompress(data):
+            spare = inflater.copy()
+            try:
+                piece = inflater.decompress(data)
+            except zlib.error:
+                # zlib drops what it inflated before an error: give it single bytes.
+                yield from filter(None, (spare.decompress(bytes([b])) for b in data))
+                raise
+            if piece:
                 yield piece
             data = inflater.unused_data
             inflater = None if inflater.eof else inflater

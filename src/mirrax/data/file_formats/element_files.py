@@ -43,8 +43,14 @@ _COUNT = struct.Struct("<Q")
 _MAX_ELEMENTS_PER_BYTE = 1000
 # What parsing damaged bytes can raise.
 _PARSING_ERRORS = (
-    *(ValueError, KeyError, IndexError, TypeError, AttributeError),
-    *(struct.error, RecursionError, OverflowError),
+    ValueError,
+    KeyError,
+    IndexError,
+    TypeError,
+    AttributeError,
+    struct.error,
+    RecursionError,
+    OverflowError,
 )
 # Length, checksum, number, checksum.
 _LAST_BYTES = 12 + _COUNT.size + 4

@@ -21,6 +21,7 @@ from mirrax.data.plan.node import (
     State,
     Stream,
 )
+from mirrax.data.plan.user_functions import UserErrors, call_with_element
 from mirrax.errors import InvalidArgumentError
 
 
@@ -62,8 +63,8 @@ class _FilterStream(SourceStream, DelayingStream):
 
     def _is_kept(self, row: Any, number: int) -> bool:
         operation = self._node.operation
-        with cols.ErrorNote(operation, number, self._node.skip_log_level):
-            result = cols.call(self._node.predicate, self.structure, row)
+        with UserErrors(operation, number, self._node.skip_log_level):
+            result = call_with_element(self._node.predicate, self.structure, row)
             return _truth_of(result, operation)
         return False
 

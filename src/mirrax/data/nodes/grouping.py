@@ -28,6 +28,7 @@ from mirrax.data.plan.node import (
     take_up_to,
 )
 from mirrax.data.plan.seeds import Seeded, seed_unseeded
+from mirrax.data.plan.user_functions import UserErrors, call_with_element
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
 
@@ -103,8 +104,8 @@ class _GroupStream(ReplayedStream):
                 self._has_ended = True
                 break
             (row,) = cols.rows_of(columns)
-            with cols.ErrorNote("group_by_window", self._num_read):
-                key = cols.call(self._node.key_of, self._source.structure, row)
+            with UserErrors("group_by_window", self._num_read):
+                key = call_with_element(self._node.key_of, self._source.structure, row)
                 number = int(np.asarray(key))
                 size = int(np.asarray(self._node.size_of(np.int64(number))))
             if size < 1:
@@ -123,7 +124,7 @@ class _GroupStream(ReplayedStream):
         if spec is None:
             spec = spec_of_row(self._source, rows[0])
         group = Slices(cols.from_rows(rows), len(rows), spec)
-        with cols.ErrorNote("group_by_window", self._num_read - 1):
+        with UserErrors("group_by_window", self._num_read - 1):
             plan = self._node.reduce(np.int64(key), group)
         seed = (self._node.seed, *self._epoch, self._num_made)
         self._num_made += 1

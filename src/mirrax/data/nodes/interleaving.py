@@ -25,6 +25,7 @@ from mirrax.data.plan.node import (
     position_error,
 )
 from mirrax.data.plan.seeds import Seeded, seed_unseeded
+from mirrax.data.plan.user_functions import UserErrors, call_with_element
 from mirrax.data.thread_pool import Pool
 
 
@@ -66,8 +67,8 @@ class Interleave(SourceNode, Seeded):
     def make(self, stream: Stream, columns: Columns, number: int) -> Node:
         """Returns the node of the element with a number."""
         row = cols.rows_of(columns)[0]
-        with cols.ErrorNote("interleave` or `flat_map", number):
-            node: Node = cols.call(self.function, stream.structure, row)
+        with UserErrors("interleave` or `flat_map", number):
+            node: Node = call_with_element(self.function, stream.structure, row)
         return seed_unseeded(node, (self.seed, number))
 
 

@@ -26,6 +26,7 @@ from mirrax.data.plan.node import (
     State,
     Stream,
 )
+from mirrax.data.plan.user_functions import UserErrors
 from mirrax.data.plan.vectorize import MappedFunction
 from mirrax.data.thread_pool import Future, Pool
 
@@ -105,7 +106,7 @@ class _ScanStream(ReplayedStream, SourceStream):
             return None
         (row,) = cols.rows_of(columns)
         element = jax.tree.unflatten(self._source.structure, row)
-        with cols.ErrorNote("scan", self._taken):
+        with UserErrors("scan", self._taken):
             self._state, result = self._node.call(self._state, element)
         leaves, self.structure = jax.tree.flatten(result)
         return cols.from_rows([leaves])
@@ -177,17 +178,21 @@ class _ParallelMapStream(SourceStream):
                     found.append(leaves)
             if not found and self._error is not None:
                 raise self._error
-        finally:
-            if not found:
-                # At the end, or after an error.
-                self._has_ended = True
-                self._pool.close()
+        except Exception:
+            self._end()
+            raise
+        if not found:
+            self._end()
         return cols.from_rows(found) if found else None
 
     @override
     def state(self) -> State:
         before = self._running[0][0] if self._running else self._source.state()
         return [self._count - len(self._running), before]
+
+    def _end(self) -> None:
+        self._has_ended = True
+        self._pool.close()
 
     def _take_batched(self, limit: int) -> Columns | None:
         """Returns vectorized results; None if the function is called in threads."""

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
-
-_log = logging.getLogger(__name__)
 
 Column = Any
 """An array whose first dimension counts the rows, or a list of unequal rows."""
@@ -103,43 +98,3 @@ def rows_of(columns: Columns) -> list[tuple[Any, ...]]:
 def from_rows(rows: Sequence[Sequence[Any]]) -> Columns:
     """Returns elements, as sequences of leaves, as columns."""
     return [stack(column) for column in zip(*rows, strict=True)]
-
-
-@dataclasses.dataclass(slots=True)
-class ErrorNote:
-    """Adds a note to errors of a user's function: the operation and the element.
-
-    With a `skip_log_level`, errors are logged and suppressed.
-    """
-
-    operation: str
-    number: int
-    skip_log_level: int = 0
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: Any, error: BaseException | None, where: Any) -> bool:
-        if self.skip_log_level and isinstance(error, Exception):
-            text = "Left out an element because of its error: %r"
-            _log.log(self.skip_log_level, text, error)
-            return True
-        if isinstance(error, StopIteration):
-            # It would end the dataset without a word.
-            raise RuntimeError(
-                f"A function given to `{self.operation}` must not raise StopIteration. "
-                f"Received: one at element {self.number}. Give `next` a default value."
-            ) from error
-        if isinstance(error, Exception):
-            error.add_note(
-                f"[mirrax] raised by a function given to `{self.operation}`, at "
-                f"element {self.number}"
-            )
-        return False
-
-
-def call(function: Callable[..., Any], structure: Any, leaves: Sequence[Any]) -> Any:
-    """Returns `function` of an element; a tuple is given as separate arguments."""
-    element = jax.tree.unflatten(structure, leaves)
-    if isinstance(element, tuple) and not hasattr(element, "_fields"):
-        return function(*element)
-    return function(element)

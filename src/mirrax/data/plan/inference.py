@@ -10,6 +10,7 @@ import numpy as np
 
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.node import Node, Stream
+from mirrax.data.plan.user_functions import call_with_element
 from mirrax.values.tensor_spec import TensorSpec
 
 
@@ -26,7 +27,9 @@ def spec_of_function(function: Callable[..., Any], source: Node, mapped: Node) -
         )
     try:
         results = [
-            cols.call(function, source.structure, _filled(source.spec, size, value))
+            call_with_element(
+                function, source.structure, _filled(source.spec, size, value)
+            )
             for size, value in ((2, 0), (3, 1))
         ]
         return common_spec([jax.tree.map(_spec_of_value, r) for r in results])

@@ -27,6 +27,7 @@ import numpy as np
 
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
+from mirrax.data.plan.user_functions import UserErrors, call_with_element
 from mirrax.errors import InvalidArgumentError
 
 _MUTABLE_TYPES = (
@@ -92,8 +93,8 @@ class MappedFunction:
 
         None if there is none, because errors are skipped.
         """
-        with cols.ErrorNote("map", number, self._skip_log_level):
-            result = cols.call(self._function, structure, row)
+        with UserErrors("map", number, self._skip_log_level):
+            result = call_with_element(self._function, structure, row)
             leaves, nesting = jax.tree.flatten(result)
             self._check(nesting, result)
             return leaves, nesting
@@ -118,7 +119,7 @@ class MappedFunction:
     ) -> bool:
         """Returns whether a separate call for the last row gives the same result."""
         row = cols.rows_of(cols.select(columns, slice(-1, None)))[0]
-        own = jax.tree.leaves(cols.call(self._function, structure, row))
+        own = jax.tree.leaves(call_with_element(self._function, structure, row))
         return all(
             np.asarray(leaf).dtype == column.dtype
             and np.array_equal(np.asarray(leaf), column[-1])
@@ -221,7 +222,9 @@ def vectorized(
     if not all(isinstance(c, np.ndarray) and c.dtype != object for c in columns):
         raise NotVectorizable
     before = None if is_known else _random_states()
-    result = cols.call(function, structure, [StackedRows(column) for column in columns])
+    result = call_with_element(
+        function, structure, [StackedRows(column) for column in columns]
+    )
     if not is_known and _random_states() != before:
         # Each row needs its own random number.
         raise NotVectorizable
