@@ -503,6 +503,36 @@ def test_functions_are_saved_for_the_ranks_that_they_can_have(path):
         loaded.f(tf.constant(1.0))
 
 
+@pytest.mark.parametrize(
+    ("fn", "count"),
+    [(lambda x, y: x + y, 2), (lambda x: tf.matmul(x, x), 1)],
+    ids=["add", "matmul"],
+)
+def test_functions_that_need_equal_sizes_are_not_saved_for_fewer_ranks(fn, count, path):
+    unknown = tf.TensorSpec(None, tf.float32)
+    module = tf.Module()
+    module.f = tf.function(fn, input_signature=[unknown] * count)
+    with pytest.raises(ValueError, match=r"f, which accepts only some .* of rank 2"):
+        tf.saved_model.save(module, path)
+
+
+@pytest.mark.parametrize(
+    ("fn", "error", "message"),
+    [
+        (lambda x: tf.matmul(x, tf.ones([2, 3])), ValueError, "f, which accepts none"),
+        (lambda x: len(x, 3), ValueError, r"f, which accepts none: len\(\) takes"),
+        (lambda x: x.nope, AttributeError, "nope"),
+        (lambda x: {}["a"] if len(x.shape) == 2 else x, KeyError, "a"),
+    ],
+    ids=["all", "type", "attribute", "one_rank"],
+)
+def test_functions_of_unknown_rank_that_fail_are_not_saved(fn, error, message, path):
+    module = tf.Module()
+    module.f = tf.function(fn, input_signature=[tf.TensorSpec(None, tf.float32)])
+    with pytest.raises(error, match=message):
+        tf.saved_model.save(module, path)
+
+
 def test_loaded_variables_have_the_methods_of_tensorflow(path):
     tf.saved_model.save(Linear(), path)
     loaded = tf.saved_model.load(path)

@@ -37,6 +37,23 @@ def test_numbers_get_the_wanted_type(database):
     assert (flag, narrow, text) == (True, 31, b"31")
 
 
+@pytest.mark.parametrize("blob", ["00616263ff", "616200", ""])
+def test_blobs_are_their_bytes(database, blob):
+    # As TensorFlow 2.21.
+    assert read(database, f"SELECT x'{blob}'", (tf.string,)) == [(bytes.fromhex(blob),)]
+
+
+def test_text_with_digits_is_a_number(database):
+    rows = read(database, "SELECT '12', '1.5'", (tf.int32, tf.float32))
+    assert rows == [(12, 1.5)]
+
+
+def test_errors_in_later_rows_are_those_of_tensorflow(database):
+    query = "SELECT abs(-9223372036854775807 - column1) FROM (VALUES (0), (1))"
+    with pytest.raises(tf.errors.UnknownError, match="integer overflow"):
+        read(database, query, (tf.int64,))
+
+
 @pytest.mark.parametrize(
     ("query", "driver", "error", "message"),
     [
@@ -49,3 +66,16 @@ def test_numbers_get_the_wanted_type(database):
 def test_errors_say_what_was_received(database, query, driver, error, message):
     with pytest.raises(getattr(tf.errors, error), match=message):
         read(database, query, (tf.string,), driver)
+
+
+@pytest.mark.parametrize("text", ["12x", "abc"])
+def test_text_that_is_no_number_is_refused(database, text):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=f"must hold.*{text}.*CAST"
+    ):
+        read(database, f"SELECT '{text}'", (tf.int32,))
+
+
+def test_databases_that_cannot_be_opened_are_errors_of_tensorflow(tmp_path):
+    with pytest.raises(tf.errors.UnknownError, match="unable to open"):
+        read(str(tmp_path), "SELECT 1", (tf.int32,))

@@ -22,4 +22,5 @@ from mirrax.data.file_datasets import TextLineDataset as TextLineDataset
 from mirrax.data.file_datasets import TFRecordDataset as TFRecordDataset
 from mirrax.data.file_formats.tfrecord import TFRecordWriter as TFRecordWriter
 from mirrax.data.iterator import DatasetIterator as DatasetIterator
+from mirrax.data.nodes.batching import PaddedInBatches as PaddedInBatches
 from mirrax.data.operations import AUTOTUNE as AUTOTUNE

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrax.data import Dataset
+from mirrax.data import Dataset, PaddedInBatches
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
 from tests.data.plans import counts, quick, ragged, sizes, values
@@ -125,10 +125,8 @@ def test_text_to_pad_with_is_bytes_as_all_text_is():
 
 @jax.tree_util.register_pytree_node_class
 @dataclasses.dataclass
-class _Padded:
+class _Padded(PaddedInBatches):
     values: object
-
-    is_padded_in_batches = True
 
     def tree_flatten(self):
         return (self.values,), None

@@ -230,15 +230,24 @@ def output_specs(fn: Callable[..., Any], specs: Sequence[Any]) -> Any:
     """
     leaves = nest.flatten(specs)
     try:
-        found = _traced_outputs(fn, specs, "size_{}_{}")
+        found = traced_outputs(fn, specs)
     except Exception:
         # Unknown sizes that must agree, as in `matmul(x, x)`, get one symbol.
-        found = _traced_outputs(fn, specs, "batch")
+        found = traced_outputs(fn, specs, "batch")
     has_ranks = all(spec.shape is not None for spec in leaves)
     return jax.tree.map(lambda result: _spec_of(result, has_ranks), found)
 
 
-def _traced_outputs(fn: Callable[..., Any], specs: Sequence[Any], symbol: str) -> Any:
+def traced_outputs(
+    fn: Callable[..., Any], specs: Sequence[Any], symbol: str = "size_{}_{}"
+) -> Any:
+    """Returns what a function of such arrays gives when it is traced.
+
+    Args:
+        fn: The function.
+        specs: The `TensorSpec`s.
+        symbol: The names of unknown sizes. Sizes of one name agree.
+    """
     scope = jax.export.SymbolicScope()
     leaves = enumerate(nest.flatten(specs))
     stand_ins = [_stand_in(number, spec, symbol, scope) for number, spec in leaves]

@@ -16,7 +16,7 @@ from mirrax.tf import nest
 from mirrax.tf.functions.concrete_functions import (
     BoundFunction,
     ConcreteFunction,
-    output_specs,
+    traced_outputs,
 )
 from mirrax.tf.functions.function import Function
 from mirrax.tf.saved_model.loading import (
@@ -99,25 +99,49 @@ def _for_ranks(functions: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         if all(spec.shape is not None for spec in nest.flatten(specs)):
             yield name, saved
             continue
-        shapes = [[None] * rank for rank in range(_NUM_RANKS)]
-        known = [nest.map_structure(_with_shape(shape), specs) for shape in shapes]
-        accepted = [specs for specs in known if _accepts(fn, specs)]
-        if not accepted:
-            yield name, saved
-        for number, specs in enumerate(accepted):
-            yield ALTERNATIVE.format(number=number) + name, (fn, specs)
+        for number, known in enumerate(_accepted(name, fn, specs)):
+            yield ALTERNATIVE.format(number=number) + name, (fn, known)
+
+
+def _accepted(name: str, fn: Any, specs: Any) -> list[Any]:
+    """Returns the signatures of known ranks that a function accepts, at least one."""
+    accepted = []
+    refused: Any = None
+    for rank in range(_NUM_RANKS):
+        known = nest.map_structure(_with_shape([None] * rank), specs)
+        try:
+            traced_outputs(fn, known)
+        except Exception as error:
+            # A function that accepts the rank for some sizes does not refuse it.
+            if not _refuses(fn, nest.map_structure(_with_shape([1] * rank), specs)):
+                raise ValueError(
+                    "A function of arrays of unknown rank is saved for all sizes of "
+                    f"each rank that it accepts. Received: {name}, which accepts only "
+                    f"some sizes of rank {rank}: {error} Give it an `input_signature` "
+                    "with a `TensorSpec` of known sizes, such as [2, 3]."
+                ) from error
+            refused = error
+        else:
+            accepted.append(known)
+    if not accepted:
+        raise ValueError(
+            "A function of arrays of unknown rank must accept a rank from 0 to "
+            f"{_NUM_RANKS - 1} to be saved. Received: {name}, which accepts none: "
+            f"{refused} Give it an `input_signature` with the shapes that it accepts."
+        ) from refused
+    return accepted
 
 
 def _with_shape(shape: Any) -> Callable[[TensorSpec], TensorSpec]:
     return lambda x: TensorSpec(shape, x.dtype, x.name) if x.shape is None else x
 
 
-def _accepts(fn: Any, specs: Any) -> bool:
+def _refuses(fn: Any, specs: Any) -> bool:
     try:
-        output_specs(fn, specs)
-    except Exception:
-        return False
-    return True
+        traced_outputs(fn, specs)
+    except (TypeError, ValueError, IndexError):
+        return True
+    return False
 
 
 def _traced_functions(path: str, value: Any) -> Iterator[tuple[str, Any]]:

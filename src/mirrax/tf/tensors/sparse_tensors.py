@@ -9,13 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 
 import mirrax
+from mirrax.data import PaddedInBatches
 from mirrax.tf.errors import InvalidArgumentError, NotCompilable
 from mirrax.tf.tensors.host_tensors import flat_array, host
 from mirrax.tf.tensors.tensor_shape import TensorShape
 
 
 @jax.tree_util.register_pytree_node_class
-class SparseTensor:
+class SparseTensor(PaddedInBatches):
     """`tf.SparseTensor`.
 
     As an element of a dataset, or an argument of `run` and `function`, it is two
@@ -30,8 +31,6 @@ class SparseTensor:
     >>> sparse.dense.tolist()
     [[0, 3], [4, 0]]
     """
-
-    is_padded_in_batches = True
 
     def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
         places = np.asarray(indices, np.int64)
