@@ -92,7 +92,6 @@ class Strategy:
         shard_state: Whether each replica stores only a part of large variables; or
             the size in bytes from which they are large; or "updates" if replicas only
             divide their updates.
-        storage: The devices that store variables; those of `topology` by default.
 
     >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
     >>> isinstance(strategy, Strategy)
@@ -110,9 +109,7 @@ class Strategy:
         cluster_resolver: Any = None,
         options: CommunicationOptions | None = None,
         shard_state: bool | int | str = False,
-        storage: Topology | None = None,
     ) -> None:
-        self._storage = storage or topology
         self._shard_bytes, update_bytes = parse_shard_state(shard_state)
         options = options or CommunicationOptions()
         self._collective = Collective(topology, ops, options, update_bytes)
@@ -166,7 +163,7 @@ class Strategy:
     @property
     def extended(self) -> StrategyExtended:
         """Further methods, for authors of libraries."""
-        return StrategyExtended(self, self._collective, self._storage)
+        return StrategyExtended(self, self._collective)
 
     def scope(self) -> contextlib.AbstractContextManager[Strategy]:
         """Makes this the current strategy, so that new variables belong to it.
@@ -355,6 +352,10 @@ class Strategy:
     def _repr_html_(self) -> str:
         rows = list(enumerate(self.topology.names))
         return html_table(type(self).__name__, ("replica", "device"), rows)
+
+    @property
+    def _variable_devices(self) -> tuple[str, ...]:
+        return self.extended.worker_devices
 
     def _owns(self, variable: Variable) -> bool:
         return variable.owner is self
