@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mirrax import trees
-from mirrax.collectives.worker_guard import Log
 from mirrax.data.thread_pool import Prefetcher
 from mirrax.devices.peers import Peers, exchange_json
+from mirrax.input.batch_digest import BatchLog
 from mirrax.input.dataset_position import DatasetPosition
 from mirrax.input.feeds import Feed
 from mirrax.trees import Tree
@@ -91,7 +91,7 @@ Synchronize = Callable[[Step | None], Step | None]
 """Returns this worker's next step, given what it read; None at the end of all."""
 
 
-def log_batch(log: Log, step: Step | None) -> Step | None:
+def log_batch(log: BatchLog, step: Step | None) -> Step | None:
     """Logs the batch that all workers read, to be compared now and then."""
     if step is not None and step.digest is not None:
         log.append(step.digest)
