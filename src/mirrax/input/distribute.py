@@ -33,13 +33,8 @@ from mirrax.input.feeds import (
     SingleReplicaFeed,
 )
 from mirrax.input.input_context import InputContext, InputOptions, InputReplicationMode
-from mirrax.input.steps import (
-    Step,
-    StepReader,
-    StepSynchronizer,
-    Synchronize,
-    log_batch,
-)
+from mirrax.input.prefetched_steps import Step, StepReader
+from mirrax.input.synchronized_steps import StepSynchronizer, Synchronize, log_batch
 from mirrax.trees import Tree
 
 _BY_DATA = AutoShardPolicy.DATA

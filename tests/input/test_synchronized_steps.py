@@ -9,7 +9,8 @@ import pytest
 
 from mirrax.devices.peers import NoPeers
 from mirrax.devices.topology import Topology
-from mirrax.input.steps import Step, StepSynchronizer
+from mirrax.input.prefetched_steps import Step
+from mirrax.input.synchronized_steps import StepSynchronizer
 from mirrax.values.layouts import Parts
 from mirrax.values.per_replica import PerReplica
 from tests.peers import FakeJob, meet
