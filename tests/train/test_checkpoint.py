@@ -26,7 +26,7 @@ from mirrax.train import (
     latest_checkpoint,
     worker_sync,
 )
-from mirrax.train.checkpoints import checkpoint_format, numbered_checkpoints
+from mirrax.train.checkpoints import manifest, numbered_checkpoints
 from tests.programs import create, cut_in_two, mirrored, parts, replica_id
 
 SUM = mirrax.VariableAggregation.SUM
@@ -429,11 +429,11 @@ def test_background_save_reads_other_checkpoints_in_the_background(
     run.save(tmp_path / "ckpt")
     readers = []
 
-    def order_of(path, order_of=checkpoint_format.order_of):
+    def order_of(path, order_of=manifest.order_of):
         readers.append(threading.current_thread())
         return order_of(path)
 
-    monkeypatch.setattr(checkpoint_format, "order_of", order_of)
+    monkeypatch.setattr(manifest, "order_of", order_of)
     run.save(tmp_path / "ckpt", asynchronous=True)
     run.wait()
     assert readers
