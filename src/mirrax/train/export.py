@@ -24,8 +24,8 @@ from mirrax.run.compiled.function import Function
 from mirrax.run.compiled.tracing import Traced, trace
 from mirrax.train import worker_sync
 from mirrax.train.checkpoints import manifest
+from mirrax.train.checkpoints.background_writer import Writer
 from mirrax.train.checkpoints.checkpoint_format import CheckpointData
-from mirrax.train.checkpoints.checkpoint_writer import Writer
 from mirrax.train.load_exported import FUNCTION, VARIABLE, is_exported
 from mirrax.values.array_like import as_arrays
 from mirrax.values.tensor_spec import TensorSpec

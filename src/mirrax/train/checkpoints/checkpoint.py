@@ -12,8 +12,8 @@ import numpy as np
 from mirrax.context import guards, stack
 from mirrax.train import worker_sync
 from mirrax.train.checkpoints import checkpoint_format, host_transfer
+from mirrax.train.checkpoints.background_writer import Then, Writer
 from mirrax.train.checkpoints.checkpoint_format import CheckpointData
-from mirrax.train.checkpoints.checkpoint_writer import Then, Writer
 from mirrax.train.checkpoints.deferred_restore import DeferredRestore, LoadStatus
 from mirrax.train.checkpoints.saved_objects import (
     COUNTER,
