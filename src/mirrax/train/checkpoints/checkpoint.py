@@ -15,13 +15,13 @@ from mirrax.train.checkpoints import checkpoint_format, host_transfer
 from mirrax.train.checkpoints.background_writer import Then, Writer
 from mirrax.train.checkpoints.checkpoint_format import CheckpointData
 from mirrax.train.checkpoints.deferred_restore import DeferredRestore, LoadStatus
+from mirrax.train.checkpoints.restore import start_restore
 from mirrax.train.checkpoints.saved_objects import (
     COUNTER,
     all_entries,
     find_aliases,
     has_state,
     require_savable,
-    start_restore,
 )
 from mirrax.train.checkpoints.saved_values import Entry
 from mirrax.variables import aliasing

@@ -10,15 +10,17 @@ from typing import Any
 from mirrax._jax.traces import evaluated
 from mirrax.context import stack
 from mirrax.train.checkpoints.observed_containers import observe
+from mirrax.train.checkpoints.restore import (
+    require_match,
+    set_values,
+    start_restore,
+)
 from mirrax.train.checkpoints.saved_objects import (
     COUNTER,
     HasLateContents,
     all_entries,
     find_objects,
     group_of,
-    require_match,
-    set_values,
-    start_restore,
 )
 from mirrax.train.checkpoints.saved_values import Entry
 from mirrax.variables import foreign_libraries
