@@ -11,19 +11,12 @@ from mirrax.train.checkpoints.saved_objects import COUNTER, all_entries
 from mirrax.train.checkpoints.saved_values import Entry, Rebuild
 
 
-def start_restore(
-    path: pathlib.Path | None,
-    objects: dict[str, Any],
-    values: dict[str, Any],
-    aliases: Mapping[str, str],
-    partial: bool,
-) -> tuple[dict[str, Entry], Callable[[], None]]:
-    """Restores iterators if everything fits; returns all entries, and an undo function.
-
-    Renames saved values as the objects call them. `set_values` does the rest.
+def find_entries(
+    objects: dict[str, Any], values: dict[str, Any], aliases: Mapping[str, str]
+) -> dict[str, Entry]:
+    """Returns the entries of objects; renames saved values as the objects call them.
 
     Args:
-        path, partial: See `require_match`.
         aliases: Other names of saved values: alias -> name.
     """
     entries = dict(all_entries(objects))
@@ -31,14 +24,23 @@ def start_restore(
         saved = aliases.get(name)
         if name not in values and saved in values:
             values[name] = values.pop(saved)
-    require_match(path, entries, values, partial)
-    return entries, _move_iterators(entries, values)
+    return entries
 
 
-def _move_iterators(
-    entries: Mapping[str, Entry], values: Mapping[str, Any]
+def start_restore(
+    path: pathlib.Path | None,
+    entries: Mapping[str, Entry],
+    values: Mapping[str, Any],
+    partial: bool,
 ) -> Callable[[], None]:
-    """Restores the positions of all iterators or none; returns an undo function."""
+    """Restores iterators if everything fits, or none; returns an undo function.
+
+    `set_values` does the rest.
+
+    Args:
+        path, partial: See `require_match`.
+    """
+    require_match(path, entries, values, partial)
     before: list[tuple[Entry, Any]] = []
 
     def undo() -> None:
