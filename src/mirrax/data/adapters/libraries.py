@@ -20,8 +20,8 @@ from mirrax.data.adapters.foreign import (
     spec_of,
 )
 from mirrax.data.plan.columns import Column, Columns, from_rows
-from mirrax.data.plan.indexed import IndexedNode
 from mirrax.data.plan.node import INFINITE, UNKNOWN, Node, State
+from mirrax.data.plan.row_numbers import IndexedNode
 from mirrax.errors import InvalidArgumentError
 
 
