@@ -23,7 +23,7 @@ from mirrax.html_tables import html_table
 from mirrax.lazy_modules import LazyModule
 from mirrax.options import CommunicationOptions, ReduceOp, RunOptions, parse_reduce_op
 from mirrax.run import dispatch
-from mirrax.run.compiled.memory import MemoryReport
+from mirrax.run.compiled.memory_report import MemoryReport
 from mirrax.strategy.extended import StrategyExtended
 from mirrax.strategy.reduce_tree import (
     as_per_replica,
