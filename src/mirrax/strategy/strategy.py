@@ -92,6 +92,7 @@ class Strategy:
         shard_state: Whether each replica stores only a part of large variables; or
             the size in bytes from which they are large; or "updates" if replicas only
             divide their updates.
+        storage: The devices that store variables; those of `topology` by default.
 
     >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
     >>> isinstance(strategy, Strategy)
@@ -109,7 +110,9 @@ class Strategy:
         cluster_resolver: Any = None,
         options: CommunicationOptions | None = None,
         shard_state: bool | int | str = False,
+        storage: Topology | None = None,
     ) -> None:
+        self._storage = storage or topology
         self._shard_bytes, update_bytes = parse_shard_state(shard_state)
         options = options or CommunicationOptions()
         self._collective = Collective(topology, ops, options, update_bytes)
@@ -163,7 +166,12 @@ class Strategy:
     @property
     def extended(self) -> StrategyExtended:
         """Further methods, for authors of libraries."""
-        return StrategyExtended(self, self._collective)
+        return self.extended_type(self, self._collective, self._storage)
+
+    @property
+    def extended_type(self) -> type[StrategyExtended]:
+        """The class of `extended`."""
+        return StrategyExtended
 
     def scope(self) -> contextlib.AbstractContextManager[Strategy]:
         """Makes this the current strategy, so that new variables belong to it.
@@ -352,10 +360,6 @@ class Strategy:
     def _repr_html_(self) -> str:
         rows = list(enumerate(self.topology.names))
         return html_table(type(self).__name__, ("replica", "device"), rows)
-
-    @property
-    def _variable_devices(self) -> tuple[str, ...]:
-        return self.extended.worker_devices
 
     def _owns(self, variable: Variable) -> bool:
         return variable.owner is self
