@@ -31,6 +31,7 @@ from mirrax.strategy.reduce_tree import (
     require_not_traced,
     spread,
 )
+from mirrax.strategy.scope import Scope
 from mirrax.strategy.sharding import parse_shard_state, shard_leaf
 from mirrax.trees import Tree
 from mirrax.user_frames import shorten_traceback
@@ -187,7 +188,7 @@ class Strategy:
         """
         guards.require_cross_replica("`strategy.scope()`")
         guards.require_same_strategy("`strategy.scope()`", self)
-        return _Scope(self, self._frame, self._creator)
+        return Scope(self, self._frame, self._creator)
 
     def shard(self, state: Tree) -> Tree:
         """Returns a structure of arrays, such as parameters, stored in parts.
@@ -379,32 +380,6 @@ class Strategy:
                 require_not_traced(leaf)
             return leaf
         return host_view(gather(self.topology, per_replica, axis))
-
-
-class _Scope:
-    """A scope that may be entered again, also inside itself."""
-
-    def __init__(
-        self, strategy: Strategy, frame: stack.Frame, creator: stack.Creator
-    ) -> None:
-        self._strategy = strategy
-        self._frame = frame
-        self._creator = creator
-        self._entered: list[contextlib.ExitStack] = []
-
-    def __enter__(self) -> Strategy:
-        guards.require_same_strategy("`strategy.scope()`", self._strategy)
-        frame = stack.frame()
-        is_inside = frame is not None and frame.strategy is self._strategy
-        with contextlib.ExitStack() as contexts:
-            contexts.enter_context(stack.entered(self._frame))
-            if not is_inside:
-                contexts.enter_context(stack.creating(self._creator))
-            self._entered.append(contexts.pop_all())
-        return self._strategy
-
-    def __exit__(self, *error: object) -> None:
-        self._entered.pop().close()
 
 
 def _at(device: jax.Device, leaf: Any) -> Any:
