@@ -21,6 +21,7 @@ from mirrax.collectives.worker_exchange import shape_dtype_of
 from mirrax.context import stack
 from mirrax.context.guards import NotTraceable
 from mirrax.devices.topology import AXIS, Topology
+from mirrax.errors import VaryingError
 from mirrax.lazy_modules import LazyModule
 from mirrax.run.compiled.arguments import CallArguments, same_object, traced_argument
 from mirrax.run.compiled.placement import PLAIN, Placement, placement_of_variable
@@ -113,7 +114,7 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
     traced, shapes = _trace_each(call, given)
     try:
         varying = _varying_outputs(traced, placements)
-    except ValueError:
+    except VaryingError:
         if not any(placement.shapes for placement in placements):
             raise
         # Each trace alone is right, so the eager engine compares the values.
