@@ -23,7 +23,7 @@ from mirrax.errors import ProgramMismatch
 from mirrax.input.auto_shard import auto_shard, resolve_policy
 from mirrax.input.batch_digest import batch_log
 from mirrax.input.batch_rows import Share, batch_size_of, not_batched_error, share_of
-from mirrax.input.device_placement import empty_parts, part_spec, place_parts
+from mirrax.input.device_placement import part_spec, place_parts
 from mirrax.input.distributed_dataset import DistributedDataset
 from mirrax.input.feeds import (
     Feed,
@@ -34,7 +34,12 @@ from mirrax.input.feeds import (
 )
 from mirrax.input.input_context import InputContext, InputOptions, InputReplicationMode
 from mirrax.input.prefetched_steps import Step, StepReader
-from mirrax.input.synchronized_steps import StepSynchronizer, Synchronize, log_batch
+from mirrax.input.synchronized_steps import (
+    StepSynchronizer,
+    Synchronize,
+    empty_parts,
+    log_batch,
+)
 from mirrax.trees import Tree
 
 _BY_DATA = AutoShardPolicy.DATA

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 
 from mirrax import trees
@@ -15,6 +16,7 @@ from mirrax.input.prefetched_steps import Step
 from mirrax.trees import Tree
 from mirrax.values.layouts import Parts, ShapeDtype
 from mirrax.values.per_replica import PerReplica
+from mirrax.values.tensor_spec import TensorSpec
 
 Synchronize = Callable[[Step | None], Step | None]
 """Returns this worker's next step, given what it read; None at the end of all."""
@@ -56,6 +58,20 @@ class StepSynchronizer:
             assert isinstance(leaf.layout, Parts)
             leaf.layout = dataclasses.replace(leaf.layout, shapes=kinds)
         return step
+
+
+def empty_parts(spec: Tree, count: int) -> list[Tree]:
+    """Returns empty batches, for the replicas of a worker without data."""
+    return [jax.tree.map(_no_rows, spec)] * count
+
+
+def _no_rows(spec: TensorSpec) -> Any:
+    if not spec.shape:
+        raise ValueError(
+            "A worker without data gets empty batches, so elements must be batches of "
+            f"known rank. Received: {spec}. Call `batch`, or give an output signature."
+        )
+    return np.zeros((0, *(size or 0 for size in spec.shape[1:])), spec.dtype)
 
 
 def _kinds(element: Tree) -> list[list[ShapeDtype]]:
