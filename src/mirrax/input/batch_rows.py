@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data.adapters.foreign import ForeignSource
+from mirrax.data.adapters.iterables import ForeignSource
 from mirrax.data.iterator import DatasetIterator
 from mirrax.data.nodes.batching import Batching
 from mirrax.data.nodes.buffered import BufferedStream

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from mirrax.data.adapters import as_dataset
-from mirrax.data.adapters.foreign import ForeignSource
+from mirrax.data.adapters.iterables import ForeignSource
 from mirrax.data.dataset import Dataset
 from mirrax.data.dataset_options import AutoShardPolicy
 from mirrax.data.iterator import DatasetIterator

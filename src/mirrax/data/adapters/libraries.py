@@ -12,7 +12,7 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.adapters.elements import as_element
-from mirrax.data.adapters.foreign import (
+from mirrax.data.adapters.iterables import (
     ForeignSource,
     ForeignStream,
     LookUpStream,

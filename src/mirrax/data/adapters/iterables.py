@@ -1,4 +1,4 @@
-"""The source node for iterables and other libraries' data."""
+"""Iterables, and other libraries' data, as sources of elements with a position."""
 
 from __future__ import annotations
 
