@@ -128,6 +128,10 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
             kinds[count:], varying[count:], shapes[count:], strict=True
         )
     ]
+    updates = [
+        may_divide_update(variable, kind, call.collective)
+        for variable, kind in zip(traced.writes, kinds, strict=False)
+    ]
     return MappedTrace(
         traced.closed,
         traced.reads,
@@ -136,10 +140,7 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
         {topology},
         topology,
         placements,
-        [
-            may_divide_update(*pair, call.collective)
-            for pair in zip(traced.writes, kinds)
-        ],
+        updates,
     )
 
 
