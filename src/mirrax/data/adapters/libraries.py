@@ -20,8 +20,9 @@ from mirrax.data.adapters.iterables import (
     spec_of,
 )
 from mirrax.data.plan.columns import Column, Columns, from_rows
-from mirrax.data.plan.node import INFINITE, UNKNOWN, Node, State
+from mirrax.data.plan.node import INFINITE, UNKNOWN, Node
 from mirrax.data.plan.row_numbers import IndexedNode
+from mirrax.data.plan.streams import State
 from mirrax.errors import InvalidArgumentError
 
 

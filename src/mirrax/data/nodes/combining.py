@@ -16,17 +16,9 @@ from mirrax.data.nodes.repeating import ConsecutiveStream
 from mirrax.data.nodes.sources import RandomNumbers
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.inference import common_spec
-from mirrax.data.plan.node import (
-    INFINITE,
-    UNKNOWN,
-    Epoch,
-    Node,
-    State,
-    Stream,
-    as_count,
-    require_same_structure,
-)
+from mirrax.data.plan.node import INFINITE, UNKNOWN, Epoch, Node
 from mirrax.data.plan.seeds import random_seed
+from mirrax.data.plan.streams import State, Stream, as_count, require_same_structure
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
 

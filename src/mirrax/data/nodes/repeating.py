@@ -9,16 +9,9 @@ from collections.abc import Callable
 from typing_extensions import override
 
 from mirrax.data.plan.columns import Columns
-from mirrax.data.plan.node import (
-    INFINITE,
-    UNKNOWN,
-    Epoch,
-    State,
-    Stream,
-    as_count,
-    require_same_structure,
-)
+from mirrax.data.plan.node import INFINITE, UNKNOWN, Epoch
 from mirrax.data.plan.row_numbers import OpenSource, OrderingNode
+from mirrax.data.plan.streams import State, Stream, as_count, require_same_structure
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

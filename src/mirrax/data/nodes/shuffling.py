@@ -10,9 +10,10 @@ from typing_extensions import override
 
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
-from mirrax.data.plan.node import Epoch, ReplayedStream, Stream, take_up_to
+from mirrax.data.plan.node import Epoch
 from mirrax.data.plan.row_numbers import OpenSource, OrderingNode, take_numbers
 from mirrax.data.plan.seeds import Seeded, random_for
+from mirrax.data.plan.streams import ReplayedStream, Stream, take_up_to
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -8,15 +8,9 @@ from typing_extensions import override
 
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
-from mirrax.data.plan.node import (
-    INFINITE,
-    UNKNOWN,
-    Epoch,
-    SourceStream,
-    Stream,
-    skip_up_to,
-)
+from mirrax.data.plan.node import INFINITE, UNKNOWN, Epoch
 from mirrax.data.plan.row_numbers import OpenSource, OrderingNode
+from mirrax.data.plan.streams import SourceStream, Stream, skip_up_to
 
 
 class _ShardStream(SourceStream):

@@ -15,13 +15,10 @@ from typing_extensions import override
 
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
-from mirrax.data.plan.node import (
-    INFINITE,
+from mirrax.data.plan.node import INFINITE, Epoch, Node, SourceNode
+from mirrax.data.plan.streams import (
     DelayingStream,
-    Epoch,
-    Node,
     NumberedStream,
-    SourceNode,
     SourceStream,
     Stream,
     take_up_to,
