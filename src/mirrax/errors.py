@@ -56,6 +56,10 @@ class TracedInitialValue(ValueError):  # noqa: N818
     """A traced function creates a variable of a value that it computes."""
 
 
+class VaryingError(ValueError):
+    """A compiled function uses what differs between replicas where all must agree."""
+
+
 class CheckpointMismatchError(ValueError):
     """Objects do not match a checkpoint."""
 

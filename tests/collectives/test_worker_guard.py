@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from mirrax.collectives.worker_guard import guarded, program_log_of
+from mirrax.collectives.program_order import program_log_of
+from mirrax.collectives.worker_guard import guarded
 from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
 from tests.peers import FakeJob

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from mirrax.input.device_placement import empty_parts, part_spec, place_parts
+from mirrax.input.device_placement import part_spec, place_parts
 from mirrax.values.layouts import Joined, Parts
 from mirrax.values.tensor_spec import PerReplicaSpec, TensorSpec
 from tests.conftest import mirrored
@@ -74,18 +74,6 @@ def test_a_single_replica_has_plain_arrays():
     topology = mirrored(1).topology
     assert isinstance(place_parts(rows(4), topology, True), jax.Array)
     assert isinstance(place_parts(rows(4), topology, False), np.ndarray)
-
-
-def test_empty_parts_have_no_rows_and_the_right_shape():
-    spec = {"x": TensorSpec((None, 3), np.float32), "y": TensorSpec((8,), np.int32)}
-    parts = empty_parts(spec, 2)
-    assert [part["x"].shape for part in parts] == [(0, 3)] * 2
-    assert parts[0]["y"].dtype == np.int32
-
-
-def test_empty_parts_need_a_shape():
-    with pytest.raises(ValueError, match="known rank"):
-        empty_parts(TensorSpec(None, np.float32), 2)
 
 
 def test_the_spec_of_parts_is_static_where_the_batch_divides():

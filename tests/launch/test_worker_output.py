@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from mirrax.launch.worker_output import CONSOLE, OutputSplitter, cut
+from mirrax.launch.console import CONSOLE, cut
+from mirrax.launch.worker_output import OutputSplitter
 from tests.launch import scripts
 
 SCRIPT = str(pathlib.Path(scripts.__file__))

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from mirrax.cluster.worker.tracebacks import find_error_line
+from mirrax.launch.worker_output import WorkerOutput
 from mirrax.launch.worker_process import WorkerProcess
 
 CHAINED = """
@@ -20,7 +21,9 @@ except ZeroDivisionError as error:
 def run(program, log=None):
     shown = []
     command = [sys.executable, "-c", program]
-    child = WorkerProcess("worker 0", command, dict(os.environ), shown.append, log)
+    child = WorkerProcess(
+        command, dict(os.environ), WorkerOutput("worker 0", shown.append, log)
+    )
     deadline = time.monotonic() + 240
     while child.exit_code is None and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -33,7 +36,7 @@ def test_traceback_is_found_with_what_led_to_it():
     child, shown = run(CHAINED)
     assert child.describe_exit() == "exit code 1"
     assert shown[0] == "before"
-    error, trace = child.find_error()
+    error, trace = child.output.find_error()
     lines = trace.splitlines()
     assert lines[0] == "Traceback (most recent call last):"
     assert "ZeroDivisionError: division by zero" in lines
@@ -43,7 +46,7 @@ def test_traceback_is_found_with_what_led_to_it():
 def test_only_the_last_traceback_counts():
     program = "import traceback\ntry: 1/0\nexcept Exception: traceback.print_exc()\n"
     child, _ = run(program + "raise KeyError('last')")
-    error, trace = child.find_error()
+    error, trace = child.output.find_error()
     assert "ZeroDivisionError" not in trace
     assert trace.endswith(error)
     assert error == "KeyError: 'last'"
@@ -54,7 +57,7 @@ def test_only_the_last_traceback_counts():
 )
 def test_first_exception_of_a_group_is_the_error(leaf):
     child, _ = run(f"raise ExceptionGroup('all', [{leaf}, ValueError('other')])")
-    error, trace = child.find_error()
+    error, trace = child.output.find_error()
     assert error == find_error_line(trace) == "KeyError: 'last'"
     assert "ExceptionGroup: all (2 sub-exceptions)" in trace
 
@@ -64,14 +67,14 @@ def test_error_of_the_job_counts_after_an_exception_that_was_caught():
     end = "print('mirrax.errors.WorkerLost: worker 1 died.\\nLook at its log.')"
     child, _ = run(program + end)
     error = "mirrax.errors.WorkerLost: worker 1 died."
-    assert child.find_error() == (error, f"{error}\nLook at its log.")
+    assert child.output.find_error() == (error, f"{error}\nLook at its log.")
 
 
 def test_signal_is_named_and_counted_as_shells_do():
     child, _ = run("import os; os.kill(os.getpid(), 9)")
     assert child.exit_code == 137
     assert child.describe_exit() == "killed by SIGKILL"
-    assert child.find_error() == ("", "")
+    assert child.output.find_error() == ("", "")
 
 
 def test_good_end_is_described_as_an_early_one():

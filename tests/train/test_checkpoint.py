@@ -26,7 +26,7 @@ from mirrax.train import (
     latest_checkpoint,
     worker_sync,
 )
-from mirrax.train.checkpoints import checkpoint_format, numbered_checkpoints
+from mirrax.train.checkpoints import manifest, numbered_checkpoints
 from tests.programs import create, cut_in_two, mirrored, parts, replica_id
 
 SUM = mirrax.VariableAggregation.SUM
@@ -280,6 +280,39 @@ def test_variable_that_comes_later_is_restored_when_it_comes(tmp_path, two_repli
     status.assert_consumed()
 
 
+def test_late_object_that_does_not_fit_is_refused_once(tmp_path):
+    saved = Checkpoint(v=mirrax.Variable([1.0, 2.0]), w=mirrax.Variable(5.0), step=3)
+    path = saved.save(tmp_path / "ckpt")
+    late = Checkpoint()
+    status = late.restore(path)
+    for _ in range(2):
+        with pytest.raises(CheckpointMismatchError, match=r"'v' has shape \(\)"):
+            late.v = mirrax.Variable(0.0)
+    late.w = mirrax.Variable(0.0)
+    late.step = 0
+    assert (float(late.v), float(late.w), late.step) == (0.0, 5.0, 3)
+    with pytest.raises(AssertionError, match="values for v, which"):
+        status.assert_consumed()
+    late.v = mirrax.Variable([0.0, 0.0])
+    assert late.v.numpy().tolist() == [1.0, 2.0]
+    status.assert_consumed()
+
+
+def test_late_iterator_that_does_not_fit_is_refused_once(tmp_path):
+    batches = iter(mirrax.data.Dataset.range(9))
+    for _ in range(5):
+        next(batches)
+    path = Checkpoint(data=batches, step=3).save(tmp_path / "ckpt")
+    late = Checkpoint()
+    late.restore(path)
+    with pytest.raises(ValueError, match="position"):
+        late.data = iter(mirrax.data.Dataset.range(3))
+    late.step = 0
+    assert late.step == 3
+    late.data = iter(mirrax.data.Dataset.range(9))
+    assert next(late.data) == 5
+
+
 def test_object_that_a_part_gets_later_is_restored(tmp_path):
     saved = Checkpoint(inner=Checkpoint(v=mirrax.Variable(5.0), step=3))
     path = saved.save(tmp_path / "ckpt")
@@ -429,11 +462,11 @@ def test_background_save_reads_other_checkpoints_in_the_background(
     run.save(tmp_path / "ckpt")
     readers = []
 
-    def order_of(path, order_of=checkpoint_format.order_of):
+    def order_of(path, order_of=manifest.order_of):
         readers.append(threading.current_thread())
         return order_of(path)
 
-    monkeypatch.setattr(checkpoint_format, "order_of", order_of)
+    monkeypatch.setattr(manifest, "order_of", order_of)
     run.save(tmp_path / "ckpt", asynchronous=True)
     run.wait()
     assert readers

@@ -15,7 +15,7 @@ import pytest
 import mirrax
 from mirrax.errors import CheckpointDamagedError, CheckpointWriteError, NotFoundError
 from mirrax.train import Checkpoint, CheckpointManager
-from mirrax.train.checkpoints import array_file, checkpoint_format
+from mirrax.train.checkpoints import array_file, checkpoint_format, cleanup, manifest
 
 
 def build():
@@ -225,7 +225,7 @@ def test_names_of_files_are_on_disk_when_a_save_returns(tmp_path, monkeypatch):
         replace(old, new)
 
     monkeypatch.setattr(os, "fsync", sync)
-    monkeypatch.setattr(checkpoint_format.os, "replace", replace)
+    monkeypatch.setattr(manifest.os, "replace", replace)
     path = pathlib.Path(Checkpoint(weight=np.ones(3)).write(tmp_path / "ckpt-1"))
     renamed = events.index("renamed")
     (arrays,) = path.glob("mirrax-arrays-*")
@@ -314,7 +314,7 @@ def test_save_gives_up_on_a_path_that_another_writer_never_leaves(
 ):
     path = tmp_path / "ckpt"
     path.mkdir()
-    monkeypatch.setattr(checkpoint_format, "_LOCK_SECONDS", 0.0)
+    monkeypatch.setattr(checkpoint_format, "LOCK_SECONDS", 0.0)
     saved = checkpoint_format.CheckpointData({}, {})
     with (
         checkpoint_format.locked(path, seconds=0),
@@ -343,7 +343,7 @@ def test_folder_that_is_removed_while_a_save_waits_for_it_is_made_again(
 
 
 def test_checkpoint_that_another_job_has_removed_is_no_warning(tmp_path, caplog):
-    checkpoint_format.remove(tmp_path / "ckpt-1")
+    cleanup.remove(tmp_path / "ckpt-1")
     assert not caplog.records
 
 

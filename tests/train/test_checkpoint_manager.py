@@ -14,7 +14,7 @@ import pytest
 import mirrax
 from mirrax.errors import CheckpointWriteError
 from mirrax.train import Checkpoint, CheckpointManager, latest_checkpoint
-from mirrax.train.checkpoints import array_file, checkpoint_format
+from mirrax.train.checkpoints import array_file, checkpoint_format, manifest
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_nothing_partial_is_removed_where_nothing_can_be_locked(
 def test_checkpoint_of_another_version_is_not_removed(tmp_path, weight, monkeypatch):
     manager = manage(weight, tmp_path, max_to_keep=1)
     with monkeypatch.context() as context:
-        context.setattr(checkpoint_format, "_VERSION", 1)
+        context.setattr(manifest, "_VERSION", 1)
         path = pathlib.Path(manager.save(1))
     files = sorted(path.iterdir())
     for number in (2, 3):

@@ -3,7 +3,7 @@ import random
 import pytest
 
 from mirrax.train import latest_checkpoint
-from mirrax.train.checkpoints import checkpoint_format
+from mirrax.train.checkpoints import manifest
 from tests.train import killed
 from tests.train.killing import kill_while_saving, run_program
 
@@ -30,7 +30,7 @@ def test_checkpoint_that_is_replaced_is_never_lost(tmp_path):
         assert path == latest_checkpoint(directory)
         seen.append((path.rsplit("/")[-1], run.round))
         assert run.weight.tolist() == [run.round] * 3
-        assert checkpoint_format.is_complete(directory / seen[-1][0])
+        assert manifest.is_complete(directory / seen[-1][0])
         # The next save removes what is left of the killed one. Only an empty folder
         # stays, because it could be the user's.
         manager.save(3)

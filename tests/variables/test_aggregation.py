@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from mirrax.collectives.all_reduce import XlaAllReduce
+from mirrax.collectives.program_order import program_log_of
 from mirrax.collectives.reduce import Collective
-from mirrax.collectives.worker_guard import program_log_of
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.options import VariableAggregation

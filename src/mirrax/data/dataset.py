@@ -27,7 +27,9 @@ from mirrax.data.nodes.caching import SavedElements
 from mirrax.data.nodes.combining import Concatenate, Zip, chosen, sampled
 from mirrax.data.nodes.filtering import Filter
 from mirrax.data.nodes.mapping import Map
-from mirrax.data.nodes.ordering import Limit, Repeat, Shard, Shuffle
+from mirrax.data.nodes.repeating import Repeat
+from mirrax.data.nodes.shuffling import Shuffle
+from mirrax.data.nodes.slicing import Limit, Shard
 from mirrax.data.nodes.sources import (
     Generated,
     RandomNumbers,

@@ -15,8 +15,9 @@ import jax.numpy as jnp
 from mirrax.context import stack
 from mirrax.context.guards import NotTraceable
 from mirrax.data.nodes.buffered import BufferedStream
-from mirrax.data.plan.node import Node, as_count
+from mirrax.data.plan.node import Node
 from mirrax.data.plan.seeds import seeds_of, with_seeds
+from mirrax.data.plan.streams import as_count
 from mirrax.errors import InvalidArgumentError, OutOfRangeError
 from mirrax.trees import NotTraceableLeaf, Tree
 

@@ -21,7 +21,9 @@ from mirrax.data.nodes.filtering import AssertCardinality, Filter, TakeWhile, Un
 from mirrax.data.nodes.grouping import Window
 from mirrax.data.nodes.interleaving import Interleave
 from mirrax.data.nodes.mapping import Map, Scan
-from mirrax.data.nodes.ordering import HintedShard, Limit, Repeat, Shard, Shuffle
+from mirrax.data.nodes.repeating import Repeat
+from mirrax.data.nodes.shuffling import Shuffle
+from mirrax.data.nodes.slicing import HintedShard, Limit, Shard
 from mirrax.data.nodes.sources import Range, slices_of_columns
 from mirrax.data.plan.columns import Columns, as_array
 from mirrax.data.plan.node import UNKNOWN, Node

@@ -9,7 +9,7 @@ from mirrax.data.nodes.caching import Cache, CachedColumns
 from mirrax.data.nodes.combining import Choose
 from mirrax.data.nodes.files import FileNode
 from mirrax.data.nodes.interleaving import Interleave
-from mirrax.data.nodes.ordering import HintedShard, Shard
+from mirrax.data.nodes.slicing import HintedShard, Shard
 from mirrax.data.nodes.sources import Range
 from mirrax.data.plan.node import INFINITE, Node, replace_inputs
 

@@ -10,12 +10,13 @@ import jax
 import numpy as np
 from typing_extensions import override
 
-from mirrax.data.adapters.foreign import ForeignSource
+from mirrax.data.adapters.iterables import ForeignSource
 from mirrax.data.iterator import DatasetIterator
 from mirrax.data.nodes.batching import Batching
 from mirrax.data.nodes.buffered import BufferedStream
 from mirrax.data.plan.columns import Columns
-from mirrax.data.plan.node import Node, State, Stream, find
+from mirrax.data.plan.node import Node, find
+from mirrax.data.plan.streams import State, Stream
 from mirrax.devices.topology import Topology
 from mirrax.errors import InvalidArgumentError
 from mirrax.trees import Tree

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mirrax.data.iterator import invalid_position, seal, unseal
-from mirrax.data.plan.node import as_count
+from mirrax.data.plan.streams import as_count
 
 RowState = tuple[Any, int]
 """The position before a batch, and how many of its rows were used."""

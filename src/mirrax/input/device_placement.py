@@ -93,20 +93,6 @@ def _is_text(leaf: Any) -> bool:
     return isinstance(leaf, bytes | str) or np.asarray(leaf).dtype == object
 
 
-def empty_parts(spec: Tree, count: int) -> list[Tree]:
-    """Returns empty batches, for the replicas of a worker without data."""
-    return [jax.tree.map(_no_rows, spec)] * count
-
-
-def _no_rows(spec: TensorSpec) -> Any:
-    if not spec.shape:
-        raise ValueError(
-            "A worker without data gets empty batches, so elements must be batches of "
-            f"known rank. Received: {spec}. Call `batch`, or give an output signature."
-        )
-    return np.zeros((0, *(size or 0 for size in spec.shape[1:])), spec.dtype)
-
-
 def part_spec(spec: TensorSpec, num_parts: int, count: int) -> PerReplicaSpec:
     """Returns the spec of `count` of the `num_parts` parts of a batch."""
     if not spec.shape:

@@ -8,9 +8,8 @@ from typing import Any
 
 import jax
 
-from mirrax.collectives.worker_guard import program_log_of
 from mirrax.data.adapters import as_dataset
-from mirrax.data.adapters.foreign import ForeignSource
+from mirrax.data.adapters.iterables import ForeignSource
 from mirrax.data.dataset import Dataset
 from mirrax.data.dataset_options import AutoShardPolicy
 from mirrax.data.iterator import DatasetIterator
@@ -22,8 +21,9 @@ from mirrax.devices.peers import Peers, exchange_json
 from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
 from mirrax.input.auto_shard import auto_shard, resolve_policy
+from mirrax.input.batch_digest import batch_log
 from mirrax.input.batch_rows import Share, batch_size_of, not_batched_error, share_of
-from mirrax.input.device_placement import empty_parts, part_spec, place_parts
+from mirrax.input.device_placement import part_spec, place_parts
 from mirrax.input.distributed_dataset import DistributedDataset
 from mirrax.input.feeds import (
     Feed,
@@ -33,11 +33,11 @@ from mirrax.input.feeds import (
     SingleReplicaFeed,
 )
 from mirrax.input.input_context import InputContext, InputOptions, InputReplicationMode
-from mirrax.input.steps import (
-    Step,
-    StepReader,
+from mirrax.input.prefetched_steps import Step, StepReader
+from mirrax.input.synchronized_steps import (
     StepSynchronizer,
     Synchronize,
+    empty_parts,
     log_batch,
 )
 from mirrax.trees import Tree
@@ -184,8 +184,7 @@ def _build(
     if not (topology.is_local or is_common):
         synchronize = StepSynchronizer(topology.peers, make_empty)
     elif is_common and _needs_comparison(dataset.plan, share_of(topology)):
-        log = program_log_of(topology).add_dataset()
-        synchronize = functools.partial(log_batch, log)
+        synchronize = functools.partial(log_batch, batch_log(topology))
     return DistributedDataset(
         lambda: StepReader(open_feed, place, depth),
         describe,

@@ -11,7 +11,8 @@ from mirrax.context.guards import NotTraceable
 from mirrax.data.iterator import GetNext, fitting
 from mirrax.html_tables import html_table
 from mirrax.input import dataset_position
-from mirrax.input.steps import StepReader, Synchronize
+from mirrax.input.prefetched_steps import StepReader
+from mirrax.input.synchronized_steps import Synchronize
 from mirrax.trees import NotTraceableLeaf, Tree
 
 

@@ -120,7 +120,7 @@ def make_result(
         coordinator_code: The exit code of the coordinator, if it ended here by itself.
     """
     codes = [process.exit_code or 0 for process in processes]
-    logs = ["\n".join(process.lines) for process in processes]
+    logs = ["\n".join(process.output.lines) for process in processes]
     if steps.is_preempted and len(set(codes)) == 1:
         saved = "" if steps.done is None else f", and have saved step {steps.done}"
         report = f"All workers were asked to end{saved}."
@@ -186,7 +186,7 @@ def _explain(
     how = (
         "hung, and was killed by the launcher" if has_hung else process.describe_exit()
     )
-    error, trace = process.find_error()
+    error, trace = process.output.find_error()
     if failure is not None and _repeats(process, failure):
         trace = f"{failure.error}: {failure.message}"
         cause = Cause(process.name, failure.error, trace.partition(". ")[0])

@@ -15,12 +15,12 @@ from mirrax.cluster.membership import split_address
 from mirrax.cluster.net.listener import is_loopback
 from mirrax.errors import ConfigurationError, JobError
 from mirrax.launch.cli import CommandParser
+from mirrax.launch.console import CONSOLE
 from mirrax.launch.follower import Follower
 from mirrax.launch.leader import Leader
-from mirrax.launch.machines import Alone, Machines
+from mirrax.launch.machines import Alone, Launchers, Machines
 from mirrax.launch.restarts import run_job
 from mirrax.launch.supervisor import received_signals
-from mirrax.launch.worker_output import CONSOLE
 from mirrax.launch.worker_plan import plan_hosts
 
 _DESCRIPTION = """\
@@ -186,7 +186,7 @@ def _check(options: argparse.Namespace) -> None:
             ) from None
 
 
-def _find_launchers(options: argparse.Namespace) -> Alone | Leader | Follower:
+def _find_launchers(options: argparse.Namespace) -> Launchers:
     if (options.hosts is None) != (options.host_index is None):
         raise ConfigurationError(
             "--hosts and --host-index belong together. Received: "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from mirrax.cluster.job_options import JobOptions
 from mirrax.cluster.membership import join_address, split_address
@@ -62,6 +62,32 @@ class Machines:
         hosts = [self.hosts[index] for index in members]
         position = list(members).index(host_index)
         return plan_hosts(hosts, position, self.num_workers, token)
+
+
+class Launchers(Protocol):
+    """Agrees with the launchers of other machines on each attempt to run the job."""
+
+    def start_attempt(self, signals: Sequence[int]) -> LaunchPlan | JobResult:
+        """Returns the plan of this machine, or the job's result if it is over.
+
+        Args:
+            signals: The signals received so far; one ends the wait for others.
+        """
+
+    def ended_workers(self) -> dict[int, tuple[str, bool]]:
+        """Returns how workers of other machines have ended, and whether they failed.
+
+        Only if the coordinator is here.
+        """
+
+    def report_exit(self, worker_index: int, how: str, has_failed: bool) -> None:
+        """Reports how a worker of this machine has ended, if the leader is another."""
+
+    def collect(self, result: JobResult, signals: Sequence[int]) -> JobResult | None:
+        """Returns the result of the attempt everywhere; None if the leader decides."""
+
+    def finish(self, exit_code: int) -> None:
+        """Ends the work of this machine's launcher in the job."""
 
 
 class Alone:

@@ -15,10 +15,8 @@ from typing import Any
 
 from mirrax.cluster.job_options import EXIT_CODE, read_options
 from mirrax.cluster.step_record import AttemptSteps
-from mirrax.launch.follower import Follower
 from mirrax.launch.job_result import Cause, JobResult, stop_without_workers
-from mirrax.launch.leader import Leader
-from mirrax.launch.machines import Alone
+from mirrax.launch.machines import Launchers
 from mirrax.launch.supervisor import Supervisor
 
 _MAX_DELAY_SECONDS = 60.0
@@ -49,7 +47,7 @@ class FailedAttempt:
 
 
 def run_job(
-    launchers: Alone | Leader | Follower,
+    launchers: Launchers,
     command: Sequence[str],
     folder: pathlib.Path,
     *,
@@ -63,7 +61,6 @@ def run_job(
     """Runs a job to its end, with restarts; returns the result of the last attempt.
 
     Args:
-        launchers: Agrees with other machines on each attempt.
         folder: A folder for files of the job; removed if this process dies.
         timeout: Seconds for all attempts together.
         signals: The signals received so far; one ends the job.

@@ -14,10 +14,10 @@ from typing import Any
 import cloudpickle
 
 from mirrax.errors import CollectiveTimeout, WorkerFailed
+from mirrax.launch.console import CONSOLE
 from mirrax.launch.job_result import JobResult
 from mirrax.launch.machines import Alone
 from mirrax.launch.restarts import run_job
-from mirrax.launch.worker_output import CONSOLE
 
 
 def run(

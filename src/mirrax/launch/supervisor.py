@@ -17,6 +17,7 @@ from mirrax.cluster.net.handshake import derive_key
 from mirrax.cluster.step_record import AttemptSteps
 from mirrax.launch.job_result import JobResult, make_result
 from mirrax.launch.orphan_guard import OrphanGuard
+from mirrax.launch.worker_output import WorkerOutput
 from mirrax.launch.worker_plan import LaunchPlan, make_environment
 from mirrax.launch.worker_process import WorkerProcess
 
@@ -140,15 +141,14 @@ class Supervisor:
             is_first = index == self.plan.local[0]
             if is_first:
                 environment[step_record.VARIABLE] = str(self._record)
-            process = WorkerProcess(
+            output = WorkerOutput(
                 self.plan.workers[index].name,
-                self.command,
-                environment,
-                show=self.show,
+                self.show,
                 log=self.log_folder and self.log_folder / f"worker-{index}.log",
                 show_bar=self.show_bar if is_first else lambda _: None,
                 appends=self.attempt > 0,
             )
+            process = WorkerProcess(self.command, environment, output)
             self._processes.append(process)
             guard.watch(process.process_id)
 

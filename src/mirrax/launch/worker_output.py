@@ -1,18 +1,118 @@
-"""The output of workers: lines, and the progress bar of one of them."""
+"""The output of one worker: shown line by line, logged, searched for its error."""
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import os
+import pathlib
 import re
-import shutil
-import sys
-import threading
 from collections.abc import Callable
+from typing import IO
 
+# Enough for a long traceback.
+_KEPT_LINES = 2000
+_TRACEBACK = "Traceback (most recent call last):"
+_GROUP = f"  + Exception Group {_TRACEBACK}"
+# An exception in a group; the line of the group itself ends with their number.
+_IN_GROUP = re.compile(r" +\| (?!.*Traceback \()(?!.* sub-exceptions?\)$)(\w.*)")
+# Python prints these without a traceback when the program itself cannot be compiled.
+_SYNTAX = ("SyntaxError", "IndentationError", "TabError")
+_OWN = "mirrax.errors."
 # Bars go back to the start of their line; nested ones also go up by a line.
 _MOVES = re.compile("(\r\n|\n|\r|\x1b\\[A)")
-_ERASE_LINE = "\r\x1b[K"
-_COLOR = re.compile(r"(\x1b\[[0-9;]*m)")
+
+
+class WorkerOutput:
+    """The output of a worker, of which the last lines are kept.
+
+    Args:
+        name: The name of the worker, before each line that is shown.
+        show: Called with each line.
+        log: A file for the whole output.
+        show_bar: Called with each state of a progress bar, and with "" at its end.
+        appends: Whether to keep what the file already has.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        show: Callable[[str], None],
+        log: pathlib.Path | None = None,
+        show_bar: Callable[[str], None] = lambda _: None,
+        appends: bool = False,
+    ) -> None:
+        self.name = name
+        self.lines: list[str] = []
+        self._show: Callable[[str], None] = lambda line: show(f"[{name}] {line}")
+        self._show_bar = lambda bar: show_bar(bar and f"[{name}] {bar}")
+        self._log: IO[str] | None = None
+        if log is not None:
+            try:
+                self._log = log.open(
+                    "a" if appends else "w", encoding="utf-8", errors="backslashreplace"
+                )
+            except OSError as error:
+                self._warn_of_log(log, error)
+
+    def read(self, stream: IO[bytes]) -> None:
+        """Reads and handles the output, until its end."""
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        splitter = OutputSplitter(self._keep_line, self._show_bar)
+        with stream:
+            while data := os.read(stream.fileno(), 1 << 16):
+                splitter.feed(decoder.decode(data))
+        splitter.close()
+        if self._log is not None:
+            self._log.close()
+
+    def find_error(self) -> tuple[str, str]:
+        """Returns the line of the last exception, and the output from its traceback on.
+
+        The tracebacks of the exceptions that caused it are included.
+        """
+        lines = self.lines
+        if lines and lines[-1].startswith(_SYNTAX):
+            return lines[-1], ""
+        error, first, is_group = "", len(lines), False
+        for index, line in enumerate(lines):
+            if line in (_TRACEBACK, _GROUP):
+                is_group = line == _GROUP
+                before = lines[max(0, index - 3) : index]
+                if not (error and any(x.endswith("exception:") for x in before)):
+                    first = index
+                error = ""
+            # A worker whose job has failed prints no traceback.
+            elif line.startswith(_OWN) and (error or first == len(lines)):
+                error, first = line, index
+            elif first < len(lines) and not error:
+                found = _IN_GROUP.match(line) if is_group else None
+                error = found[1] if found else line if line[:1].strip() else ""
+        return error, "\n".join(lines[first:])
+
+    def _keep_line(self, line: str) -> None:
+        self.lines.append(line)
+        del self.lines[:-_KEPT_LINES]
+        self._write_log(line)
+        self._show(line)
+
+    def _write_log(self, line: str) -> None:
+        if self._log is None:
+            return
+        try:
+            self._log.write(f"{line}\n")
+            self._log.flush()
+        except OSError as error:
+            self._warn_of_log(self._log.name, error)
+            with contextlib.suppress(OSError):
+                self._log.close()
+            self._log = None
+
+    def _warn_of_log(self, log: object, error: OSError) -> None:
+        self._show(
+            f"mirrax launch: {log} cannot be written: {error.strerror or error}. More "
+            "output of this worker is shown here only."
+        )
 
 
 class OutputSplitter:
@@ -76,52 +176,3 @@ class OutputSplitter:
             self._show_line(self._text)
         self._text = ""
         self._is_at_start = True
-
-
-class Console:
-    """Standard output: lines, and on a terminal one progress bar below them."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._bar = ""
-
-    def show_line(self, line: str) -> None:
-        """Prints a line atomically, above the bar."""
-        with self._lock:
-            erase = _ERASE_LINE if self._bar else ""
-            _write(f"{erase}{line}\n{self._bar}")
-
-    def show_bar(self, bar: str) -> None:
-        """Draws a bar in place of the last one; only on a terminal."""
-        if sys.stdout is None or not sys.stdout.isatty():
-            return
-        with self._lock:
-            self._bar = cut(bar, shutil.get_terminal_size().columns - 1)
-            _write(f"{_ERASE_LINE}{self._bar}")
-
-
-def cut(bar: str, columns: int) -> str:
-    """Returns as much of a bar as fits; all its colors, which take no room.
-
-    >>> cut("loss 4.5", 4)
-    'loss'
-    """
-    parts = _COLOR.split(bar)
-    for position in range(0, len(parts), 2):
-        parts[position] = parts[position][: max(columns, 0)]
-        columns -= len(parts[position])
-    return "".join(parts)
-
-
-def _write(text: str) -> None:
-    """Writes to standard output, if any; a terminal that is gone ends no worker."""
-    if sys.stdout is None:
-        return
-    encoding = sys.stdout.encoding or "utf-8"
-    shown = text.encode(encoding, errors="backslashreplace").decode(encoding)
-    with contextlib.suppress(OSError):
-        sys.stdout.write(shown)
-        sys.stdout.flush()
-
-
-CONSOLE = Console()

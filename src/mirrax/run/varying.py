@@ -26,6 +26,7 @@ from mirrax._jax.jaxprs import (
 from mirrax.collectives.spmd import promise_p
 from mirrax.collectives.worker_all_reduce import sum_p
 from mirrax.devices.topology import AXIS
+from mirrax.errors import VaryingError
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
@@ -86,7 +87,7 @@ def refuse_varying_writes(
     """Raises if replicas would assign different values to a variable they share."""
     for variable, varies in zip(variables, varying, strict=False):
         if varies and not isinstance(variable, SyncOnReadVariable):
-            raise ValueError(
+            raise VaryingError(
                 f"Variable '{variable.name}' must be assigned the same value by every "
                 "replica. Received: a value that differs between replicas. Combine it "
                 "first (`get_replica_context().all_reduce`), or create the variable "
@@ -175,7 +176,7 @@ def _of_scan(equation: JaxprEqn, inputs: list[bool]) -> list[bool]:
 def _refuse_collectives(jaxpr: Jaxpr, place: str) -> None:
     for equation in all_equations(jaxpr):
         if is_collective(equation):
-            raise ValueError(
+            raise VaryingError(
                 "All replicas must reach a collective. Received: "
                 f"{equation.primitive.name} at {source_of(equation)}, in "
                 f"{place} whose condition differs between replicas. Combine the "

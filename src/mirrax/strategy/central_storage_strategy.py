@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-from typing_extensions import override
 
 from mirrax.collectives.all_reduce import XlaAllReduce
 from mirrax.collectives.reduce import Collective
@@ -39,14 +38,9 @@ class CentralStorageStrategy(Strategy):
         parameter_device: str | jax.Device | None = None,
     ) -> None:
         topology = _compute_topology(compute_devices)
-        self._storage = _storage_topology(topology, parameter_device)
-        create = functools.partial(_create_central, self._storage.devices[0])
-        super().__init__(topology, XlaAllReduce(), create)
-
-    @property
-    @override
-    def _variable_devices(self) -> tuple[str, ...]:
-        return self._storage.names
+        storage = _storage_topology(topology, parameter_device)
+        create = functools.partial(_create_central, storage.devices[0])
+        super().__init__(topology, XlaAllReduce(), create, storage=storage)
 
 
 def _compute_topology(devices: Sequence[str | jax.Device] | None) -> Topology:

@@ -16,7 +16,7 @@ from mirrax.devices.logical_devices import default_devices
 from mirrax.devices.topology import Topology
 from mirrax.lazy_modules import LazyModule
 from mirrax.run.replica_context import ReplicaContext, SingleReplica
-from mirrax.strategy.scope_variables import create_plain
+from mirrax.strategy.scope import create_plain
 from mirrax.strategy.strategy import Strategy
 from mirrax.trees import Tree
 from mirrax.variables.distributed_variable import DistributedVariable

@@ -38,9 +38,12 @@ class StrategyExtended:
     ('/job:localhost/replica:0/task:0/device:CPU:0',)
     """
 
-    def __init__(self, strategy: Any, collective: Collective) -> None:
+    def __init__(
+        self, strategy: Any, collective: Collective, storage: Topology
+    ) -> None:
         self._strategy = strategy
         self._collective = collective
+        self._storage = storage
 
     experimental_require_static_shapes = False
     experimental_should_init = True
@@ -60,14 +63,12 @@ class StrategyExtended:
     @property
     def worker_devices(self) -> tuple[str, ...]:
         """The names of this worker's devices that run replicas."""
-        topology = self._collective.topology
-        return tuple(topology.names[index] for index in topology.local_replicas)
+        return _local_names(self._collective.topology)
 
     @property
     def parameter_devices(self) -> tuple[str, ...]:
         """The names of this worker's devices that store variables."""
-        names: tuple[str, ...] = self._strategy._variable_devices
-        return names
+        return _local_names(self._storage)
 
     def non_slot_devices(self, var_list: Sequence[Any]) -> tuple[str, ...]:
         """Returns the devices of variables that are not slots of other variables."""
@@ -261,6 +262,10 @@ class _Update:
     def __call__(self, strategy: Any, args: Any, kwargs: Any) -> Any:
         variable = self.variable.value
         return strategy.extended.update(variable, self.fn, args, kwargs, self.group)
+
+
+def _local_names(topology: Topology) -> tuple[str, ...]:
+    return tuple(topology.names[index] for index in topology.local_replicas)
 
 
 def _default_device(device: jax.Device | None) -> Any:

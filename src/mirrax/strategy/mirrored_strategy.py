@@ -15,7 +15,7 @@ from mirrax.collectives.cross_device_ops import CrossDeviceOps
 from mirrax.devices.logical_devices import LogicalDevice
 from mirrax.devices.topology import local_topology
 from mirrax.lazy_modules import LazyModule
-from mirrax.strategy.scope_variables import create_mirrored
+from mirrax.strategy.scope import create_mirrored
 from mirrax.strategy.strategy import Strategy
 
 if TYPE_CHECKING:

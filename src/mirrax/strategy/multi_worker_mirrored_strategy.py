@@ -20,7 +20,7 @@ from mirrax.devices.logical_devices import ensure_cpu_devices, local_devices, re
 from mirrax.devices.topology import Topology, job_topology, local_topology
 from mirrax.errors import ConfigurationError, WrongType
 from mirrax.options import CommunicationOptions
-from mirrax.strategy.scope_variables import create_mirrored
+from mirrax.strategy.scope import create_mirrored
 from mirrax.strategy.strategy import Strategy
 from mirrax.user_frames import shorten_traceback
 

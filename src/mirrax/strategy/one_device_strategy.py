@@ -10,7 +10,7 @@ from typing_extensions import override
 from mirrax.collectives.all_reduce import XlaAllReduce
 from mirrax.devices.logical_devices import LogicalDevice
 from mirrax.devices.topology import local_topology
-from mirrax.strategy.scope_variables import create_on_device
+from mirrax.strategy.scope import create_on_device
 from mirrax.strategy.strategy import Strategy
 from mirrax.trees import Tree
 

@@ -23,7 +23,7 @@ from mirrax.html_tables import html_table
 from mirrax.lazy_modules import LazyModule
 from mirrax.options import CommunicationOptions, ReduceOp, RunOptions, parse_reduce_op
 from mirrax.run import dispatch
-from mirrax.run.compiled.memory import MemoryReport
+from mirrax.run.compiled.memory_report import MemoryReport
 from mirrax.strategy.extended import StrategyExtended
 from mirrax.strategy.reduce_tree import (
     as_per_replica,
@@ -31,6 +31,7 @@ from mirrax.strategy.reduce_tree import (
     require_not_traced,
     spread,
 )
+from mirrax.strategy.scope import Scope
 from mirrax.strategy.sharding import parse_shard_state, shard_leaf
 from mirrax.trees import Tree
 from mirrax.user_frames import shorten_traceback
@@ -92,6 +93,7 @@ class Strategy:
         shard_state: Whether each replica stores only a part of large variables; or
             the size in bytes from which they are large; or "updates" if replicas only
             divide their updates.
+        storage: The devices that store variables; those of `topology` by default.
 
     >>> strategy = mirrax.MirroredStrategy(["CPU:0", "CPU:1"])
     >>> isinstance(strategy, Strategy)
@@ -109,7 +111,9 @@ class Strategy:
         cluster_resolver: Any = None,
         options: CommunicationOptions | None = None,
         shard_state: bool | int | str = False,
+        storage: Topology | None = None,
     ) -> None:
+        self._storage = storage or topology
         self._shard_bytes, update_bytes = parse_shard_state(shard_state)
         options = options or CommunicationOptions()
         self._collective = Collective(topology, ops, options, update_bytes)
@@ -163,7 +167,12 @@ class Strategy:
     @property
     def extended(self) -> StrategyExtended:
         """Further methods, for authors of libraries."""
-        return StrategyExtended(self, self._collective)
+        return self.extended_type(self, self._collective, self._storage)
+
+    @property
+    def extended_type(self) -> type[StrategyExtended]:
+        """The class of `extended`."""
+        return StrategyExtended
 
     def scope(self) -> contextlib.AbstractContextManager[Strategy]:
         """Makes this the current strategy, so that new variables belong to it.
@@ -179,7 +188,7 @@ class Strategy:
         """
         guards.require_cross_replica("`strategy.scope()`")
         guards.require_same_strategy("`strategy.scope()`", self)
-        return _Scope(self, self._frame, self._creator)
+        return Scope(self, self._frame, self._creator)
 
     def shard(self, state: Tree) -> Tree:
         """Returns a structure of arrays, such as parameters, stored in parts.
@@ -353,10 +362,6 @@ class Strategy:
         rows = list(enumerate(self.topology.names))
         return html_table(type(self).__name__, ("replica", "device"), rows)
 
-    @property
-    def _variable_devices(self) -> tuple[str, ...]:
-        return self.extended.worker_devices
-
     def _owns(self, variable: Variable) -> bool:
         return variable.owner is self
 
@@ -375,32 +380,6 @@ class Strategy:
                 require_not_traced(leaf)
             return leaf
         return host_view(gather(self.topology, per_replica, axis))
-
-
-class _Scope:
-    """A scope that may be entered again, also inside itself."""
-
-    def __init__(
-        self, strategy: Strategy, frame: stack.Frame, creator: stack.Creator
-    ) -> None:
-        self._strategy = strategy
-        self._frame = frame
-        self._creator = creator
-        self._entered: list[contextlib.ExitStack] = []
-
-    def __enter__(self) -> Strategy:
-        guards.require_same_strategy("`strategy.scope()`", self._strategy)
-        frame = stack.frame()
-        is_inside = frame is not None and frame.strategy is self._strategy
-        with contextlib.ExitStack() as contexts:
-            contexts.enter_context(stack.entered(self._frame))
-            if not is_inside:
-                contexts.enter_context(stack.creating(self._creator))
-            self._entered.append(contexts.pop_all())
-        return self._strategy
-
-    def __exit__(self, *error: object) -> None:
-        self._entered.pop().close()
 
 
 def _at(device: jax.Device, leaf: Any) -> Any:

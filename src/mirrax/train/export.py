@@ -23,9 +23,9 @@ from mirrax.errors import CheckpointWriteError
 from mirrax.run.compiled.function import Function
 from mirrax.run.compiled.tracing import Traced, trace
 from mirrax.train import worker_sync
-from mirrax.train.checkpoints import checkpoint_format
+from mirrax.train.checkpoints import manifest
+from mirrax.train.checkpoints.background_writer import Writer
 from mirrax.train.checkpoints.checkpoint_format import CheckpointData
-from mirrax.train.checkpoints.checkpoint_writer import Writer
 from mirrax.train.load_exported import FUNCTION, VARIABLE, is_exported
 from mirrax.values.array_like import as_arrays
 from mirrax.values.tensor_spec import TensorSpec
@@ -122,7 +122,7 @@ def collect_export(
 
 def write_export(target: pathlib.Path, saved: CheckpointData) -> None:
     """Writes an export, on one worker."""
-    if checkpoint_format.is_complete(target) and not is_exported(target):
+    if manifest.is_complete(target) and not is_exported(target):
         raise CheckpointWriteError(
             "An export can replace nothing but an older export. Received: "
             f"'{target}', where there is a checkpoint. Nothing was changed. Choose "

@@ -16,7 +16,7 @@ import numpy as np
 from mirrax.errors import NotFoundError
 from mirrax.options import VariableAggregation
 from mirrax.run.compiled.function import AnyFunction, Function
-from mirrax.train.checkpoints import checkpoint_format
+from mirrax.train.checkpoints import checkpoint_format, manifest
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array
 from mirrax.values.tensor_spec import TensorSpec
@@ -77,7 +77,7 @@ def is_exported(path: str | os.PathLike[str]) -> bool:
     False
     """
     target = pathlib.Path(path)
-    return checkpoint_format.is_complete(target) and (
+    return manifest.is_complete(target) and (
         "functions" in checkpoint_format.read_plain(target)
     )
 

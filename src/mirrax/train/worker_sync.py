@@ -14,7 +14,7 @@ from mirrax.errors import (
     CheckpointWriteError,
     NotFoundError,
 )
-from mirrax.train.checkpoints import checkpoint_format, numbered_checkpoints
+from mirrax.train.checkpoints import manifest, numbered_checkpoints
 from mirrax.train.checkpoints.saved_values import Entry
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ def readable_path(workers: Peers, path: pathlib.Path) -> pathlib.Path:
     """
     own = {"path": path.name, "directory": str(path.parent)}
     chief = exchange_json(workers, "finding a checkpoint", own)[0]["directory"]
-    if checkpoint_format.is_complete(path):
+    if manifest.is_complete(path):
         return path
     return pathlib.Path(chief) / path.name
 

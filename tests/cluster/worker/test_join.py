@@ -17,6 +17,7 @@ from mirrax.cluster import join_job
 from mirrax.cluster_resolver import ClusterSpec, SimpleClusterResolver
 from mirrax.launch.machines import Alone
 from mirrax.launch.restarts import run_job
+from mirrax.launch.worker_output import WorkerOutput
 from mirrax.launch.worker_process import WorkerProcess
 from tests.cluster import programs
 from tests.free_ports import find_free_ports
@@ -177,7 +178,7 @@ def test_exit_of_a_thread_ends_only_the_thread():
 def test_exit_with_a_failure_code_is_seen_without_a_launcher():
     first, second = start_without_launcher("sys.exit", 1)
     assert (first.exit_code, second.exit_code) == (75, 3)
-    assert "SystemExit: 3 at" in "\n".join(first.lines)
+    assert "SystemExit: 3 at" in "\n".join(first.output.lines)
 
 
 @pytest.mark.parametrize("part", ["connect_jax", "warm_up"])
@@ -265,10 +266,9 @@ class Workers:
             own = {"TF_CONFIG": json.dumps(config), "TEST_SLEEP": sleeps[index]}
             self.children.append(
                 WorkerProcess(
-                    f"worker {index}",
                     command,
                     {**BASE, **environment, **own},
-                    lambda _: None,
+                    WorkerOutput(f"worker {index}", lambda _: None),
                 )
             )
 
@@ -303,13 +303,15 @@ def test_first_worker_waits_for_the_others_at_the_end_only_for_so_long():
 def test_death_of_the_first_worker_is_seen_before_all_have_joined():
     workers = Workers("none", 0, num_workers=3)
     try:
-        while not any("for worker 2" in line for line in workers.children[1].lines):
+        while not any(
+            "for worker 2" in line for line in workers.children[1].output.lines
+        ):
             assert workers.children[1].exit_code is None
             time.sleep(0.1)
         workers.children[0].signal(signal.SIGKILL)
         assert workers.wait(1) == 75
         assert "mirrax.errors.WorkerLost: worker 0" in "\n".join(
-            workers.children[1].lines
+            workers.children[1].output.lines
         )
     finally:
         workers.kill()
@@ -320,7 +322,7 @@ def test_workers_end_cleanly_at_different_times():
     children = start_without_launcher("none", 0, sleeps=("0", "4"))
     assert [child.exit_code for child in children] == [0, 0]
     # On a busy machine one may say that it waits for the other to start or to end.
-    lines = [line for child in children for line in child.lines]
+    lines = [line for child in children for line in child.output.lines]
     assert [line for line in lines if not re.search("[Ww]ait", line)] == []
 
 
@@ -330,20 +332,26 @@ def test_first_worker_that_does_not_come_is_a_failure_of_the_job():
     config = {"cluster": cluster, "task": {"type": "worker", "index": 1}}
     environment = {"TF_CONFIG": json.dumps(config), "MIRRAX_JOIN_TIMEOUT": "1"}
     command = [sys.executable, PROGRAM, "none", "0"]
-    child = WorkerProcess("worker 1", command, {**BASE, **environment}, lambda _: None)
+    child = WorkerProcess(
+        command,
+        {**BASE, **environment},
+        WorkerOutput("worker 1", lambda _: None),
+    )
     child._process.wait(timeout=240)
     child.finish()
     assert child.exit_code == 75
-    assert "CollectiveTimeout: The first worker must be reached" in child.lines[-1]
+    assert (
+        "CollectiveTimeout: The first worker must be reached" in child.output.lines[-1]
+    )
 
 
 @pytest.mark.slow
 def test_death_of_the_first_worker_is_seen_without_a_launcher():
     first, second = start_without_launcher("kill", 0)
     assert (first.exit_code, second.exit_code) == (137, 75)
-    found = caught("\n".join(second.lines))
+    found = caught("\n".join(second.output.lines))
     assert (found["error"], found["worker"]) == ("WorkerLost", 0)
-    assert not NOISE.search("\n".join(second.lines))
+    assert not NOISE.search("\n".join(second.output.lines))
 
 
 @pytest.mark.slow
@@ -353,12 +361,12 @@ def test_worker_that_waits_for_the_others_at_its_end_can_be_interrupted(number):
     try:
         first = workers.children[0]
         deadline = time.monotonic() + 240
-        while not any("This worker is done" in line for line in first.lines):
-            assert time.monotonic() < deadline, first.lines
+        while not any("This worker is done" in line for line in first.output.lines):
+            assert time.monotonic() < deadline, first.output.lines
             time.sleep(0.05)
         first.signal(number)
         assert workers.wait(0) == 128 + number
-        assert "Traceback" not in "\n".join(first.lines)
+        assert "Traceback" not in "\n".join(first.output.lines)
     finally:
         workers.kill()
 

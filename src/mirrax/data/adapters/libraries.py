@@ -12,7 +12,7 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.adapters.elements import as_element
-from mirrax.data.adapters.foreign import (
+from mirrax.data.adapters.iterables import (
     ForeignSource,
     ForeignStream,
     LookUpStream,
@@ -20,8 +20,9 @@ from mirrax.data.adapters.foreign import (
     spec_of,
 )
 from mirrax.data.plan.columns import Column, Columns, from_rows
-from mirrax.data.plan.indexed import IndexedNode
-from mirrax.data.plan.node import INFINITE, UNKNOWN, Node, State
+from mirrax.data.plan.node import INFINITE, UNKNOWN, Node
+from mirrax.data.plan.row_numbers import IndexedNode
+from mirrax.data.plan.streams import State
 from mirrax.errors import InvalidArgumentError
 
 

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from mirrax.data.adapters import libraries
-from mirrax.data.adapters.foreign import adapt_iterable
+from mirrax.data.adapters.iterables import adapt_iterable
 from mirrax.data.dataset import Dataset
 from mirrax.data.nodes.sources import slices
 from mirrax.data.plan.node import Node

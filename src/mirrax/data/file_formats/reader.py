@@ -19,7 +19,7 @@ from mirrax.data.file_formats.compression import (
     check_compression,
 )
 from mirrax.data.plan.columns import Columns, as_objects
-from mirrax.data.plan.node import State, Stream, as_count
+from mirrax.data.plan.streams import State, Stream, as_count
 from mirrax.errors import DataLossError, NotFoundError
 
 

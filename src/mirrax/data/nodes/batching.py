@@ -14,14 +14,8 @@ from typing_extensions import override
 from mirrax.data.nodes.buffered import BufferedStream
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
-from mirrax.data.plan.node import (
-    UNKNOWN,
-    Epoch,
-    SourceNode,
-    SourceStream,
-    Stream,
-    take_up_to,
-)
+from mirrax.data.plan.node import UNKNOWN, Epoch, SourceNode
+from mirrax.data.plan.streams import SourceStream, Stream, take_up_to
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
 

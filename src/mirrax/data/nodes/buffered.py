@@ -10,14 +10,8 @@ from typing_extensions import override
 
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
-from mirrax.data.plan.node import (
-    Epoch,
-    SourceNode,
-    State,
-    Stream,
-    has_expensive_node,
-    skip,
-)
+from mirrax.data.plan.node import Epoch, SourceNode, has_expensive_node
+from mirrax.data.plan.streams import State, Stream, skip
 from mirrax.data.thread_pool import AUTOTUNE, Pool, Prefetcher
 
 Chunk = tuple[Columns | None, State, Any]

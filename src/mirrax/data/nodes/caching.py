@@ -16,14 +16,8 @@ from mirrax.data.file_formats.element_files import ElementFile, write_elements
 from mirrax.data.nodes.buffered import BufferedStream
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import STRING, Columns
-from mirrax.data.plan.node import (
-    UNKNOWN,
-    Epoch,
-    Node,
-    ReplayedStream,
-    SourceNode,
-    Stream,
-)
+from mirrax.data.plan.node import UNKNOWN, Epoch, Node, SourceNode
+from mirrax.data.plan.streams import ReplayedStream, Stream
 from mirrax.errors import NotFoundError
 from mirrax.values.tensor_spec import TensorSpec
 

@@ -14,8 +14,9 @@ from typing_extensions import override
 from mirrax.data.file_formats import Reader
 from mirrax.data.file_formats.reader import check_files
 from mirrax.data.plan.columns import STRING, Columns, as_strings
-from mirrax.data.plan.indexed import IndexedNode
-from mirrax.data.plan.node import UNKNOWN, Epoch, Node, Stream
+from mirrax.data.plan.node import UNKNOWN, Epoch, Node
+from mirrax.data.plan.row_numbers import IndexedNode
+from mirrax.data.plan.streams import Stream
 from mirrax.errors import DataLossError
 from mirrax.values.tensor_spec import TensorSpec
 

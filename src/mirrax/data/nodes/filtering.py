@@ -12,11 +12,10 @@ from typing_extensions import override
 
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
-from mirrax.data.plan.node import (
-    UNKNOWN,
+from mirrax.data.plan.node import UNKNOWN, SourceNode
+from mirrax.data.plan.streams import (
     DelayingStream,
     ReplayedStream,
-    SourceNode,
     SourceStream,
     State,
     Stream,

@@ -16,18 +16,9 @@ from mirrax.data.nodes.sources import Slices
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.inference import common_spec, spec_of_first, spec_of_row
-from mirrax.data.plan.node import (
-    INFINITE,
-    UNKNOWN,
-    Epoch,
-    Node,
-    ReplayedStream,
-    SourceNode,
-    SourceStream,
-    Stream,
-    take_up_to,
-)
+from mirrax.data.plan.node import INFINITE, UNKNOWN, Epoch, Node, SourceNode
 from mirrax.data.plan.seeds import Seeded, seed_unseeded
+from mirrax.data.plan.streams import ReplayedStream, SourceStream, Stream, take_up_to
 from mirrax.data.plan.user_functions import UserErrors, call_with_element
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec

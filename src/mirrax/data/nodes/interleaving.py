@@ -13,18 +13,15 @@ from typing_extensions import override
 from mirrax.data.nodes.buffered import BufferedStream, PrefetchStream
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
-from mirrax.data.plan.node import (
-    UNKNOWN,
+from mirrax.data.plan.node import UNKNOWN, Epoch, Node, SourceNode
+from mirrax.data.plan.seeds import Seeded, seed_unseeded
+from mirrax.data.plan.streams import (
     DelayingStream,
-    Epoch,
-    Node,
-    SourceNode,
     State,
     Stream,
     as_count,
     position_error,
 )
-from mirrax.data.plan.seeds import Seeded, seed_unseeded
 from mirrax.data.plan.user_functions import UserErrors, call_with_element
 from mirrax.data.thread_pool import Pool
 

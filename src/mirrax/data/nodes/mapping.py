@@ -16,12 +16,10 @@ from mirrax.data.nodes.buffered import BufferedStream
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
 from mirrax.data.plan.inference import spec_of_function
-from mirrax.data.plan.node import (
-    UNKNOWN,
+from mirrax.data.plan.node import UNKNOWN, Epoch, SourceNode
+from mirrax.data.plan.streams import (
     DelayingStream,
-    Epoch,
     ReplayedStream,
-    SourceNode,
     SourceStream,
     State,
     Stream,

@@ -14,7 +14,8 @@ from mirrax.data.nodes.buffered import BufferedStream
 from mirrax.data.nodes.files import FileNode
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import STRING, Column, Columns
-from mirrax.data.plan.node import Epoch, State, Stream, as_count
+from mirrax.data.plan.node import Epoch
+from mirrax.data.plan.streams import State, Stream, as_count
 from mirrax.errors import DataLossError, InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
 

@@ -12,17 +12,10 @@ import numpy as np
 from typing_extensions import override
 
 from mirrax.data.plan.columns import STRING, Column, Columns, as_array, from_rows
-from mirrax.data.plan.indexed import IndexedNode
-from mirrax.data.plan.node import (
-    INFINITE,
-    UNKNOWN,
-    Epoch,
-    Node,
-    NumberedStream,
-    ReplayedStream,
-    Stream,
-)
+from mirrax.data.plan.node import INFINITE, UNKNOWN, Epoch, Node
+from mirrax.data.plan.row_numbers import IndexedNode
 from mirrax.data.plan.seeds import Seeded, random_for
+from mirrax.data.plan.streams import NumberedStream, ReplayedStream, Stream
 from mirrax.errors import InvalidArgumentError
 from mirrax.values.tensor_spec import TensorSpec
 

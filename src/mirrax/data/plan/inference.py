@@ -9,7 +9,8 @@ import jax
 import numpy as np
 
 from mirrax.data.plan import columns as cols
-from mirrax.data.plan.node import Node, Stream
+from mirrax.data.plan.node import Node
+from mirrax.data.plan.streams import Stream
 from mirrax.data.plan.user_functions import call_with_element
 from mirrax.values.tensor_spec import TensorSpec
 

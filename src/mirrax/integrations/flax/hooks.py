@@ -13,7 +13,7 @@ import jax
 
 from mirrax.context import stack
 from mirrax.integrations.flax import internals
-from mirrax.integrations.flax.variable_proxies import (
+from mirrax.integrations.flax.variables import (
     ReplicaLocalState,
     is_adding,
     proxy_of,

@@ -13,7 +13,7 @@ from typing_extensions import override
 from mirrax.context import stack
 from mirrax.integrations.flax import hooks, internals
 from mirrax.integrations.flax.module_keys import OBJECTS, ModuleKeys
-from mirrax.integrations.flax.variable_proxies import require_proxy
+from mirrax.integrations.flax.variables import require_proxy
 from mirrax.integrations.reachable_objects import CapturedKeys
 from mirrax.variables import foreign_libraries
 

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from mirrax.collectives import worker_exchange
-from mirrax.collectives.worker_guard import Log
+from mirrax.collectives.program_order import Log
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
 from mirrax.input.batch_digest import digest_of

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from mirrax.run.compiled.memory import ProgramMemory, described, memory_of
+from mirrax.run.compiled.memory_report import ProgramMemory, described, memory_of
 from mirrax.variables.out_of_memory import SHARD_STATE, advise
 
 

@@ -18,7 +18,7 @@ from mirrax.collectives import worker_exchange
 from mirrax.context import stack
 from mirrax.integrations.keras import hooks, internals
 from mirrax.integrations.keras.multi_worker import from_chief
-from mirrax.integrations.keras.variable_proxies import (
+from mirrax.integrations.keras.variables import (
     KerasProxy,
     PlainProxy,
     make_proxy,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +14,11 @@ from typing_extensions import override
 from mirrax import trees
 from mirrax._jax.jaxprs import ClosedJaxpr, is_reference, kind_of
 from mirrax.collectives import worker_exchange
-from mirrax.collectives.reduce import Collective
-from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.collectives.worker_exchange import shape_dtype_of
 from mirrax.context import stack
 from mirrax.context.guards import NotTraceable
 from mirrax.devices.topology import AXIS, Topology
+from mirrax.errors import VaryingError
 from mirrax.lazy_modules import LazyModule
 from mirrax.run.compiled.arguments import CallArguments, same_object, traced_argument
 from mirrax.run.compiled.placement import PLAIN, Placement, placement_of_variable
@@ -29,6 +27,7 @@ from mirrax.run.compiled.spmd_communicator import call_in_replica
 from mirrax.run.compiled.tracing import Traced, trace
 from mirrax.run.replica_context import ReplicaCall, differing_rows
 from mirrax.run.sharded.evaluation import evaluate_in_parts
+from mirrax.run.sharded.plan import may_divide_update
 from mirrax.run.uneven.exchanged_shapes import traced_with_shapes
 from mirrax.run.uneven.merge import merged
 from mirrax.run.varying import find_varying, refuse_varying_writes
@@ -37,9 +36,7 @@ from mirrax.values.layouts import Joined, ShapeDtype, ShapesOnReplicas
 from mirrax.values.mirrored import Mirrored
 from mirrax.values.per_replica import PerReplica
 from mirrax.values.regroup import leave_to_python, merge
-from mirrax.variables.mirrored_variable import MirroredVariable
 from mirrax.variables.sharded_variable import from_stored, to_stored
-from mirrax.variables.variable import Variable
 
 if TYPE_CHECKING:
     from mirrax.run.compiled.workers import worker_agreement
@@ -113,7 +110,7 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
     traced, shapes = _trace_each(call, given)
     try:
         varying = _varying_outputs(traced, placements)
-    except ValueError:
+    except VaryingError:
         if not any(placement.shapes for placement in placements):
             raise
         # Each trace alone is right, so the eager engine compares the values.
@@ -131,6 +128,10 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
             kinds[count:], varying[count:], shapes[count:], strict=True
         )
     ]
+    updates = [
+        may_divide_update(variable, kind, call.collective)
+        for variable, kind in zip(traced.writes, kinds, strict=False)
+    ]
     return MappedTrace(
         traced.closed,
         traced.reads,
@@ -139,7 +140,7 @@ def trace_replica(call: ReplicaCall, given: CallArguments) -> MappedTrace:
         {topology},
         topology,
         placements,
-        [_is_divided(*pair, call.collective) for pair in zip(traced.writes, kinds)],
+        updates,
     )
 
 
@@ -207,15 +208,6 @@ def _interface_of(traced: Traced) -> Any:
     variables = (*traced.reads, None, *traced.writes)
     results: Results = traced.result
     return results.structure, results.placements, [id(each) for each in variables]
-
-
-def _is_divided(variable: Variable, kind: Any, collective: Collective) -> bool:
-    is_mirrored = isinstance(variable, MirroredVariable) and not variable.layout
-    if collective.update_bytes is None or not is_mirrored:
-        return False
-    shape, dtype = kind
-    is_large = math.prod(shape) * dtype.itemsize >= collective.update_bytes
-    return is_large and bool(ShardLayout.of(shape, collective.topology.num_replicas))
 
 
 def _varying_outputs(traced: Traced, placements: Sequence[Placement]) -> list[bool]:

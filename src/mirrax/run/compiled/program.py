@@ -30,7 +30,7 @@ from mirrax.run.compiled.callbacks import (
     refuse_in_callback,
 )
 from mirrax.run.compiled.donation import copy_shared, refuse_donated
-from mirrax.run.compiled.memory import (
+from mirrax.run.compiled.memory_report import (
     ProgramMemory,
     described,
     memory_of,

@@ -24,11 +24,14 @@ from mirrax._jax.jaxprs import (
     inner_programs,
     kind_of,
 )
+from mirrax.collectives.reduce import Collective
 from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.collectives.spmd import promise_p
 from mirrax.collectives.worker_all_reduce import sum_p
 from mirrax.devices.topology import AXIS
 from mirrax.run.varying import varying_values
+from mirrax.variables.mirrored_variable import MirroredVariable
+from mirrax.variables.variable import Variable
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -62,6 +65,16 @@ REDUCTIONS: dict[str, Callable[[Any], Any]] = {
     "reduce_or": lambda _: False,
 }
 """Reductions that are computed from parts: what padding counts as, for a dtype."""
+
+
+def may_divide_update(variable: Variable, kind: Any, collective: Collective) -> bool:
+    """Returns whether replicas may compute parts of a mirrored variable's new value."""
+    is_mirrored = isinstance(variable, MirroredVariable) and not variable.layout
+    if collective.update_bytes is None or not is_mirrored:
+        return False
+    shape, dtype = kind
+    is_large = math.prod(shape) * dtype.itemsize >= collective.update_bytes
+    return is_large and bool(ShardLayout.of(shape, collective.topology.num_replicas))
 
 
 class Plan:

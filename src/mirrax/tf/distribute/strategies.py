@@ -109,9 +109,8 @@ class RunsLikeTensorFlow(DeprecatedMethods):
     """Returns every result of `run` on several replicas as a `PerReplica`."""
 
     @property
-    def extended(self) -> Any:
-        kind: Any = type(super().extended)  # type: ignore[misc]
-        return _like_tensorflow(kind)(self, self.collective)  # type: ignore[attr-defined]
+    def extended_type(self) -> Any:
+        return _like_tensorflow(super().extended_type)  # type: ignore[misc]
 
     def run(
         self,

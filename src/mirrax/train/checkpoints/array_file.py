@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import pathlib
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,20 @@ import numpy as np
 
 # Few enough bytes to stay in the processor's cache, and to hold Python's lock briefly.
 _CHUNK = 1 << 20
+
+
+NAME = re.compile(r"mirrax-arrays-\d+")
+"""The names of such files."""
+
+
+def path_of(folder: pathlib.Path, order: int) -> pathlib.Path:
+    """Returns the file of the checkpoint with this number."""
+    return folder / f"mirrax-arrays-{order}"
+
+
+def find(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Returns the files of all checkpoints in a folder."""
+    return [child for child in folder.iterdir() if NAME.fullmatch(child.name)]
 
 
 def write(

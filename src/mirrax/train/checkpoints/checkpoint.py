@@ -12,16 +12,16 @@ import numpy as np
 from mirrax.context import guards, stack
 from mirrax.train import worker_sync
 from mirrax.train.checkpoints import checkpoint_format, host_transfer
+from mirrax.train.checkpoints.background_writer import Then, Writer
 from mirrax.train.checkpoints.checkpoint_format import CheckpointData
-from mirrax.train.checkpoints.checkpoint_writer import Then, Writer
 from mirrax.train.checkpoints.deferred_restore import DeferredRestore, LoadStatus
+from mirrax.train.checkpoints.restore import find_entries, start_restore
 from mirrax.train.checkpoints.saved_objects import (
     COUNTER,
     all_entries,
     find_aliases,
     has_state,
     require_savable,
-    start_restore,
 )
 from mirrax.train.checkpoints.saved_values import Entry
 from mirrax.variables import aliasing
@@ -206,9 +206,8 @@ class Checkpoint:
                 **saved.arrays,
                 **worker_sync.local_positions(workers, saved.plain),
             }
-            entries, undo = start_restore(
-                path, self._objects, values, saved.aliases, partial
-            )
+            entries = find_entries(self._objects, values, saved.aliases)
+            undo = start_restore(path, entries, values, partial)
         except Exception as error:
             problem = error
         try:

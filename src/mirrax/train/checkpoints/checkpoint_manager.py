@@ -11,7 +11,7 @@ from typing import Any
 from mirrax.cluster import step_record
 from mirrax.errors import CheckpointDamagedError, NotFoundError
 from mirrax.train import worker_sync
-from mirrax.train.checkpoints import checkpoint_format, numbered_checkpoints
+from mirrax.train.checkpoints import cleanup, numbered_checkpoints
 from mirrax.train.checkpoints.checkpoint import Checkpoint, Path
 
 _logger = logging.getLogger(__name__)
@@ -208,7 +208,7 @@ class CheckpointManager:
         if self._max_to_keep is not None:
             found = numbered_checkpoints.numbered(self._directory, self._name)
             for path in found[: -self._max_to_keep]:
-                checkpoint_format.remove(path)
+                cleanup.remove(path)
 
 
 def _is_whole(value: Any, minimum: int) -> bool:

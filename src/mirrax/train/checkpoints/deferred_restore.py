@@ -10,15 +10,18 @@ from typing import Any
 from mirrax._jax.traces import evaluated
 from mirrax.context import stack
 from mirrax.train.checkpoints.observed_containers import observe
+from mirrax.train.checkpoints.restore import (
+    find_entries,
+    require_match,
+    set_values,
+    start_restore,
+)
 from mirrax.train.checkpoints.saved_objects import (
     COUNTER,
     HasLateContents,
     all_entries,
     find_objects,
     group_of,
-    require_match,
-    set_values,
-    start_restore,
 )
 from mirrax.train.checkpoints.saved_values import Entry
 from mirrax.variables import foreign_libraries
@@ -47,6 +50,8 @@ class DeferredRestore:
         self._required = frozenset() if partial else frozenset(values)
         self.saved = values.keys() | aliases.keys()
         self._watched: dict[int, Any] = {}
+        # Objects that did not fit the values of these names.
+        self._refused: dict[str, Any] = {}
 
     def unclaimed(self) -> list[str]:
         self.give()
@@ -67,12 +72,24 @@ class DeferredRestore:
         self._watch()
 
     def give(self) -> bool:
-        """Gives values to objects that exist now; returns whether none is left."""
+        """Gives values to objects that exist now; returns whether none is left.
+
+        If some do not fit, raises and gives nothing to those that came with them.
+        """
         if self._values:
             with _outside_of_traces():
-                entries, _ = start_restore(
-                    None, self._objects, self._values, self._aliases, partial=True
-                )
+                found = find_entries(self._objects, self._values, self._aliases)
+                entries = {
+                    name: entry
+                    for name, entry in found.items()
+                    if name in self._values
+                    and self._refused.get(name) is not entry.holder
+                }
+                try:
+                    start_restore(None, entries, self._values, partial=True)
+                except Exception:
+                    self._refused |= {n: entry.holder for n, entry in entries.items()}
+                    raise
                 self.restore(entries)
         return not self._values
 

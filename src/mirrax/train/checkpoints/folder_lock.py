@@ -12,6 +12,9 @@ from collections.abc import Iterator
 
 _logger = logging.getLogger(__name__)
 
+# A writer that was stopped, for example by a debugger, must not block others forever.
+LOCK_SECONDS = 60.0
+
 
 @contextlib.contextmanager
 def locked(folder: pathlib.Path, seconds: float, make: bool = False) -> Iterator[bool]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mirrax.train.checkpoints import checkpoint_format
+from mirrax.train.checkpoints import checkpoint_format, manifest
 from mirrax.train.checkpoints.numbered_checkpoints import latest_checkpoint
 
 Path = str | os.PathLike[str]
@@ -27,7 +27,7 @@ def load_checkpoint(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     array([1., 2.], dtype=float32)
     """
     found = pathlib.Path(path).absolute()
-    if not checkpoint_format.is_complete(found):
+    if not manifest.is_complete(found):
         found = pathlib.Path(latest_checkpoint(found) or found)
     saved = checkpoint_format.read(found)
     numbers = {

@@ -10,7 +10,7 @@ import tempfile
 import time
 
 from mirrax.cluster import current_job
-from mirrax.train.checkpoints import checkpoint_format
+from mirrax.train.checkpoints import checkpoint_format, cleanup, manifest
 
 _REFERENCE = "mirrax-directory-of-the-chief"
 _NUMBERED = re.compile(r"(?P<name>.*)-(?P<number>\d+)")
@@ -36,9 +36,9 @@ def numbered(directory: pathlib.Path, name: str | None = None) -> list[pathlib.P
         path
         for each in (directory, *_directory_of_chief(directory))
         for path in _find_numbered(each, name)
-        if checkpoint_format.is_complete(path)
+        if manifest.is_complete(path)
     ]
-    return sorted(found, key=checkpoint_format.order_of)
+    return sorted(found, key=manifest.order_of)
 
 
 def refer(directory: pathlib.Path, to: str) -> None:
@@ -73,7 +73,7 @@ def number_of(path: pathlib.Path) -> int:
 
 def next_order(directory: pathlib.Path) -> int:
     """Returns a number for the next save: higher than those of all others there."""
-    newest = (checkpoint_format.order_of(path) for path in numbered(directory)[-1:])
+    newest = (manifest.order_of(path) for path in numbered(directory)[-1:])
     # Also if the clock was set back.
     return max(time.time_ns(), 1 + max(newest, default=0))
 
@@ -81,7 +81,7 @@ def next_order(directory: pathlib.Path) -> int:
 def remove_partial(directory: pathlib.Path, name: str) -> None:
     """Removes incomplete checkpoints that nobody is writing."""
     for path in _find_numbered(directory, name):
-        checkpoint_format.remove_partial(path)
+        cleanup.remove_partial(path)
 
 
 def require_writable(directory: pathlib.Path) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import pathlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
 
-from mirrax.errors import CheckpointMismatchError, CheckpointObjectError
+from mirrax.errors import CheckpointObjectError
 from mirrax.train.checkpoints.saved_values import (
     Entry,
     HasPosition,
@@ -117,98 +116,9 @@ def require_savable(name: str, value: Any) -> None:
             raise _object_error(_join(name, _name_of(path)), f"a {type(leaf).__name__}")
 
 
-def start_restore(
-    path: pathlib.Path | None,
-    objects: dict[str, Any],
-    values: dict[str, Any],
-    aliases: Mapping[str, str],
-    partial: bool,
-) -> tuple[dict[str, Entry], Callable[[], None]]:
-    """Restores iterators if everything fits; returns all entries, and an undo function.
-
-    Renames saved values as the objects call them. `set_values` does the rest.
-
-    Args:
-        path, partial: See `require_match`.
-        aliases: Other names of saved values: alias -> name.
-    """
-    entries = dict(all_entries(objects))
-    for name in entries:
-        saved = aliases.get(name)
-        if name not in values and saved in values:
-            values[name] = values.pop(saved)
-    require_match(path, entries, values, partial)
-    return entries, _move_iterators(entries, values)
-
-
-def _move_iterators(
-    entries: Mapping[str, Entry], values: Mapping[str, Any]
-) -> Callable[[], None]:
-    """Restores the positions of all iterators or none; returns an undo function."""
-    before: list[tuple[Entry, Any]] = []
-
-    def undo() -> None:
-        for entry, position in before:
-            entry.set(position)
-
-    try:
-        for name, entry in entries.items():
-            if entry.is_position and name in values:
-                before.append((entry, entry.get()))
-                entry.set(values[name])
-    except BaseException:
-        undo()
-        raise
-    return undo
-
-
-def set_values(entries: Mapping[str, Entry], values: dict[str, Any]) -> None:
-    """Restores objects except iterators, and removes used entries from `values`."""
-    rebuilds: dict[Rebuild | None, None] = {}
-    for name, entry in entries.items():
-        if name in values:
-            value = values.pop(name)
-            if not entry.is_position:
-                rebuilds[entry.set(value)] = None
-    for rebuild in rebuilds:
-        if rebuild is not None:
-            rebuild()
-
-
 def group_of(name: str) -> str:
     """Returns the name of the object that a value belongs to."""
     return name.rpartition("/")[0]
-
-
-def require_match(
-    path: pathlib.Path | None,
-    entries: Mapping[str, Entry],
-    values: Mapping[str, Any],
-    partial: bool,
-) -> None:
-    """Raises one error that lists all mismatches between objects and saved values.
-
-    Args:
-        path: The checkpoint; None for one that was read before.
-        partial: Whether objects may have values that were not saved.
-    """
-    differences = []
-    for name, entry in entries.items():
-        if name in values:
-            difference = entry.difference(values[name])
-            if difference:
-                differences.append(f"'{name}' {difference}")
-        elif not partial and name != COUNTER:
-            differences.append(f"'{name}' was not saved")
-    if differences:
-        where = "the checkpoint" if path is None else f"'{path}'"
-        raise CheckpointMismatchError(
-            f"Objects must be as they were when they were saved. Received: {where}, "
-            "which differs in:\n  "
-            + "\n  ".join(differences)
-            + "\nNothing was restored. Make the objects as they were, or use "
-            "`restore(path, partial=True)` for those that were not saved."
-        )
 
 
 def _walk(
@@ -251,7 +161,7 @@ def _entries_of(name: str, leaf: Any, set_leaf: SetLeaf) -> Iterator[tuple[str, 
         yield name, entry_of_variable(leaf)
     elif (kept := foreign_libraries.saved_arrays_of(leaf)) is not None:
         for inner, held in kept.items():
-            yield _join(name, inner), entry_of_foreign(held)
+            yield _join(name, inner), entry_of_foreign(leaf, held)
     elif isinstance(leaf, HasPosition):
         yield name, entry_of_iterator(leaf)
     elif _is_plain(leaf):

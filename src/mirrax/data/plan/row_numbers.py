@@ -1,9 +1,13 @@
-"""Nodes whose rows can be looked up by number: their order is a stream of numbers."""
+"""Row numbers: nodes whose rows can be looked up, in the order of their numbers.
+
+To shuffle, repeat, slice or shard such rows is to do so with their numbers.
+"""
 
 from __future__ import annotations
 
 import abc
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,11 +15,9 @@ from typing_extensions import override
 
 from mirrax.data.plan import columns as cols
 from mirrax.data.plan.columns import Columns
-from mirrax.data.plan.node import (
-    INFINITE,
+from mirrax.data.plan.node import INFINITE, Epoch, Node, SourceNode
+from mirrax.data.plan.streams import (
     DelayingStream,
-    Epoch,
-    Node,
     NumberedStream,
     SourceStream,
     Stream,
@@ -23,6 +25,7 @@ from mirrax.data.plan.node import (
 )
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
+OpenSource = Callable[[Epoch], Stream]
 
 
 class IndexedNode(Node):
@@ -50,6 +53,42 @@ class IndexedNode(Node):
     @override
     def open(self, epoch: Epoch) -> Stream:
         return _IndexedStream(self.indices(epoch), self)
+
+
+class OrderingNode(IndexedNode, SourceNode):
+    """A node that reorders its source: its row numbers, if it has any."""
+
+    keeps_batch_size = True
+
+    def reorder(self, open_source: OpenSource, epoch: Epoch) -> Stream:
+        """Returns the source's elements, or their numbers, in the new order."""
+        return self.stream(open_source(epoch), self)
+
+    @property
+    @override
+    def has_indices(self) -> bool:
+        return isinstance(self.source, IndexedNode) and self.source.has_indices
+
+    @override
+    def indices(self, epoch: Epoch) -> Stream:
+        assert isinstance(self.source, IndexedNode)
+        return self.reorder(self.source.indices, epoch)
+
+    @override
+    def open(self, epoch: Epoch) -> Stream:
+        if self.has_indices:
+            return super().open(epoch)
+        return self.reorder(self.source.open, epoch)
+
+    @override
+    def look_up(self, numbers: np.ndarray[Any, Any]) -> Columns:
+        assert isinstance(self.source, IndexedNode)
+        return self.source.look_up(numbers)
+
+    @property
+    @override
+    def chunk(self) -> int:
+        return self.source.chunk if isinstance(self.source, IndexedNode) else 1
 
 
 class _IndexedStream(SourceStream, DelayingStream):

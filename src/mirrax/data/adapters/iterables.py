@@ -1,4 +1,4 @@
-"""The source node for iterables and other libraries' data."""
+"""Iterables, and other libraries' data, as sources of elements with a position."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ from typing_extensions import override
 
 from mirrax.data.adapters.elements import as_element
 from mirrax.data.plan.columns import STRING, Columns, from_rows
-from mirrax.data.plan.node import (
-    UNKNOWN,
-    Epoch,
-    Node,
+from mirrax.data.plan.node import UNKNOWN, Epoch, Node
+from mirrax.data.plan.streams import (
     NumberedStream,
     ReplayedStream,
     State,

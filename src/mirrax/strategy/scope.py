@@ -1,16 +1,17 @@
-"""Creates the variables of a strategy's scope."""
+"""The scope of a strategy, and the variables that are created in it."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 
 from mirrax.collectives import worker_exchange
 from mirrax.collectives.reduce import Collective
-from mirrax.context import stack
+from mirrax.context import guards, stack
 from mirrax.options import VariableSynchronization
 from mirrax.strategy.sharding import choose_layout
 from mirrax.variables import validation
@@ -18,6 +19,37 @@ from mirrax.variables.mirrored_variable import MirroredVariable
 from mirrax.variables.out_of_memory import SHARD_STATE, advise
 from mirrax.variables.sharded_variable import ShardedVariable
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
+
+S = TypeVar("S")
+
+
+class Scope(contextlib.AbstractContextManager[S]):
+    """The scope of a strategy, which may be entered again, also inside itself.
+
+    Args:
+        frame: The context that code in the scope runs in.
+        creator: Creates the variables of the scope.
+    """
+
+    def __init__(self, strategy: S, frame: stack.Frame, creator: stack.Creator) -> None:
+        self._strategy = strategy
+        self._frame = frame
+        self._creator = creator
+        self._entered: list[contextlib.ExitStack] = []
+
+    def __enter__(self) -> S:
+        guards.require_same_strategy("`strategy.scope()`", self._strategy)
+        frame = stack.frame()
+        is_inside = frame is not None and frame.strategy is self._strategy
+        with contextlib.ExitStack() as contexts:
+            contexts.enter_context(stack.entered(self._frame))
+            if not is_inside:
+                contexts.enter_context(stack.creating(self._creator))
+            self._entered.append(contexts.pop_all())
+        return self._strategy
+
+    def __exit__(self, *error: object) -> None:
+        self._entered.pop().close()
 
 
 def create_mirrored(

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 
 from mirrax.cluster.worker.streams import flush_output
-from mirrax.train.checkpoints import checkpoint_format, numbered_checkpoints
+from mirrax.train.checkpoints import checkpoint_format, cleanup, numbered_checkpoints
 from mirrax.train.checkpoints.checkpoint_format import CheckpointData
 
 Then = Callable[[], None]
@@ -33,7 +33,7 @@ class Writer:
         """
         self.wait()
         with checkpoint_format.write_errors(path):
-            checkpoint_format.check_replaceable(path)
+            cleanup.check_replaceable(path)
             path.mkdir(parents=True, exist_ok=True)
 
         def write() -> None:

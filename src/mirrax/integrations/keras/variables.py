@@ -1,6 +1,6 @@
-"""Proxies: Mirrax variables that stand for Keras variables.
+"""Keras variables as Mirrax variables: how replicas hold and aggregate them.
 
-The proxy is what runs, traces and gradients use; the array stays in the Keras variable.
+A proxy is what runs, traces and gradients use; the array stays in the Keras variable.
 """
 
 from __future__ import annotations

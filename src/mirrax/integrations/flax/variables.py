@@ -1,4 +1,4 @@
-"""Proxies: Mirrax variables that stand for Flax variables."""
+"""Flax variables as Mirrax variables: how replicas aggregate and write them."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from mirrax.input.steps import StepReader
+from mirrax.input.prefetched_steps import StepReader
 
 
 class Numbers:

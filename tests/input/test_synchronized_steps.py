@@ -9,9 +9,11 @@ import pytest
 
 from mirrax.devices.peers import NoPeers
 from mirrax.devices.topology import Topology
-from mirrax.input.steps import Step, StepSynchronizer
+from mirrax.input.prefetched_steps import Step
+from mirrax.input.synchronized_steps import StepSynchronizer, empty_parts
 from mirrax.values.layouts import Parts
 from mirrax.values.per_replica import PerReplica
+from mirrax.values.tensor_spec import TensorSpec
 from tests.peers import FakeJob, meet
 
 
@@ -129,3 +131,15 @@ def test_nested_elements_are_known_leaf_by_leaf():
 )
 def test_parts_may_be_arrays_and_texts(part, kind):
     assert kinds_after(PerReplica((part,))) == (kind, kind)
+
+
+def test_empty_parts_have_no_rows_and_the_right_shape():
+    spec = {"x": TensorSpec((None, 3), np.float32), "y": TensorSpec((8,), np.int32)}
+    parts = empty_parts(spec, 2)
+    assert [part["x"].shape for part in parts] == [(0, 3)] * 2
+    assert parts[0]["y"].dtype == np.int32
+
+
+def test_empty_parts_need_a_shape():
+    with pytest.raises(ValueError, match="known rank"):
+        empty_parts(TensorSpec(None, np.float32), 2)
