@@ -73,7 +73,7 @@ def test_strategies_of_version_2_reduce_the_outputs_of_steps():
     iterator = strategy.make_dataset_iterator(tf.data.Dataset.range(4).batch(4))
 
     def step(context, x):
-        total = strategy.run(lambda part: tf.reduce_sum(part), (x,))
+        total = strategy.run(tf.reduce_sum, (x,))
         context.set_last_step_output("sum", total, tf.distribute.ReduceOp.SUM)
 
     context = strategy.extended.experimental_run_steps_on_iterator(step, iterator)
