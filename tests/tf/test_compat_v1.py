@@ -68,6 +68,18 @@ def test_steps_on_an_iterator_keep_the_last_output(strategy):
     assert context.run_op is None
 
 
+def test_strategies_of_version_2_reduce_the_outputs_of_steps():
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    iterator = strategy.make_dataset_iterator(tf.data.Dataset.range(4).batch(4))
+
+    def step(context, x):
+        total = strategy.run(tf.reduce_sum, (x,))
+        context.set_last_step_output("sum", total, tf.distribute.ReduceOp.SUM)
+
+    context = strategy.extended.experimental_run_steps_on_iterator(step, iterator)
+    assert context.last_step_outputs["sum"].numpy() == 6
+
+
 def test_config_proto_is_a_record():
     config = v1.ConfigProto(gpu_options=v1.GPUOptions(allow_growth=True))
     config.experimental.collective_group_leader = "/job:worker"

@@ -168,6 +168,14 @@ def test_parts_of_distributed_elements_are_tensors():
     assert [part.numpy().tolist() for part in text.values] == [[b"a"], [b"b"]]
 
 
+def test_numpy_dataset_keeps_a_copy_of_the_arrays():
+    array = np.arange(2)
+    strategy = tf.distribute.OneDeviceStrategy("CPU:0")
+    dataset = strategy.experimental_make_numpy_dataset({"a": array})
+    array[0] = 9
+    assert [row["a"].numpy() for row in dataset] == [0, 1]
+
+
 def test_datasets_of_numpy_arrays_are_tensors():
     strategy = tf.distribute.OneDeviceStrategy("CPU:0")
     dataset = strategy.experimental_make_numpy_dataset(np.arange(2))

@@ -107,6 +107,14 @@ def test_repr_of_a_scalar_is_that_of_the_documents():
     assert repr(mirrax.Variable(1.0)) == text
 
 
+def test_repr_of_a_matrix_has_its_rows_below_each_other():
+    assert repr(mirrax.Variable([[1, 2], [3, 4]])) == (
+        "<mirrax.Variable 'Variable:0' shape=(2, 2) dtype=int32, numpy=\n"
+        "array([[1, 2],\n"
+        "       [3, 4]], dtype=int32)>"
+    )
+
+
 def test_repr_of_a_vector_is_that_of_the_documents():
     assert repr(mirrax.Variable([1.0, 2.0], name="alpha")) == (
         "<mirrax.Variable 'alpha:0' shape=(2,) dtype=float32, "

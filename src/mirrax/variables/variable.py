@@ -352,7 +352,9 @@ def describe_variable(variable: Any, value: Any) -> str:
         return f"{start} dtype={value.dtype}>"
     array = on_host(value)
     shown = str(array) if array.ndim == 0 else repr(array)
-    return f"{start} dtype={value.dtype}, numpy={shown}>"
+    # Rows of a matrix stand below each other.
+    line_break = "\n" if "\n" in shown else ""
+    return f"{start} dtype={value.dtype}, numpy={line_break}{shown}>"
 
 
 def replace(old: Any, given: Any) -> Any:

@@ -226,6 +226,25 @@ def test_variables_that_are_combined_on_reading_can_be_assigned(two_replicas):
     assert float(total.numpy()) == 4
 
 
+def test_copies_of_a_sync_on_read_variable_have_gradients(two_replicas):
+    with two_replicas.scope():
+        total = mirrax.Variable(
+            2.0,
+            synchronization=mirrax.VariableSynchronization.ON_READ,
+            aggregation=mirrax.VariableAggregation.SUM,
+            trainable=True,
+        )
+
+    def step():
+        total.assign_add(mirrax.get_replica_context().replica_id_in_sync_group)
+        with GradientTape() as tape:
+            loss = total * total
+        return tape.gradient(loss, total)
+
+    gradients = two_replicas.run(step)
+    assert [float(x) for x in gradients.values] == [4.0, 6.0]
+
+
 def test_a_program_that_reads_variables_is_traced_once():
     w = mirrax.Variable(0.0)
     traces = []

@@ -17,6 +17,17 @@ def test_scalars_answer_numpy_with_a_number():
     assert isinstance(tf.constant(1.5).numpy(), np.float32)
 
 
+def test_matrices_are_shown_with_their_rows_below_each_other():
+    part = tf.constant([[1.0], [2.0]])
+    value = mirrax.PerReplica((part, next(iter(tf.data.Dataset.from_tensors(part)))))
+    shown = (
+        "<tf.Tensor: shape=(2, 1), dtype=float32, numpy=\n"
+        "array([[1.],\n"
+        "       [2.]], dtype=float32)>"
+    )
+    assert repr(value) == f"PerReplica:{{\n  0: {shown},\n  1: {shown}\n}}"
+
+
 def test_parts_of_a_value_are_shown_as_tensors():
     value = mirrax.PerReplica((tf.constant(1.5), tf.constant([1, 2]), "text"))
     assert repr(value) == (

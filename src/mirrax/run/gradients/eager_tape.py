@@ -186,7 +186,8 @@ class _Reads(ValueOverlay):
     @override
     def knows(self, variable: Variable) -> bool:
         # A sync-on-read variable combines its copies outside of the recording.
-        is_combined = isinstance(variable, SyncOnReadVariable)
+        is_local = isinstance(stack.frame(), stack.Replica)
+        is_combined = isinstance(variable, SyncOnReadVariable) and not is_local
         return super().knows(variable) or not is_combined
 
     @override

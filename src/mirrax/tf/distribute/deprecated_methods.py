@@ -45,7 +45,8 @@ class DeprecatedMethods:
     def experimental_make_numpy_dataset(
         self, numpy_input: Any, session: Any = None
     ) -> Dataset:
-        return as_tensors(mirrax.data.Dataset.from_tensor_slices(numpy_input))
+        kept = copy.deepcopy(numpy_input)
+        return as_tensors(mirrax.data.Dataset.from_tensor_slices(kept))
 
     def experimental_run(
         self: Any, fn: Callable[..., Any], input_iterator: Any = None

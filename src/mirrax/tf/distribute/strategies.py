@@ -80,7 +80,8 @@ class StrategyExtendedV1:
         iterations: int = 1,
         initial_loop_values: Any = None,
     ) -> MultiStepContext:
-        context = MultiStepContext(self._strategy.reduce, initial_loop_values)
+        reduce = functools.partial(self._strategy.reduce, axis=None)
+        context = MultiStepContext(reduce, initial_loop_values)
         for _ in range(iterations):
             fn(context, iterator.get_next())
         return context

@@ -30,7 +30,7 @@ class HostTensor(np.ndarray[Any, Any]):
         kind = "string" if self.dtype.kind in "OSU" else self.dtype.name
         array = np.array(self)
         shown = repr(array[()]) if self.dtype.kind in "OSU" or self.ndim else str(array)
-        return f"<tf.Tensor: shape={self.shape}, dtype={kind}, numpy={shown}>"
+        return tensor_text(self.shape, kind, shown)
 
     def __str__(self) -> str:
         kind = "string" if self.dtype.kind in "OSU" else self.dtype.name
@@ -108,3 +108,10 @@ def flat_array(values: Any, dtype: Any = None) -> Any:
     if dtype is None and array.dtype.kind in "fi" and not hasattr(values, "dtype"):
         return array.astype(np.float32 if array.dtype.kind == "f" else np.int32)
     return array
+
+
+def tensor_text(shape: object, dtype: object, shown: str) -> str:
+    """Returns the text of a tensor whose value shows as `shown`."""
+    # Rows of a matrix stand below each other.
+    line_break = "\n" if "\n" in shown else ""
+    return f"<tf.Tensor: shape={shape}, dtype={dtype}, numpy={line_break}{shown}>"

@@ -15,7 +15,7 @@ from jax.export import is_symbolic_dim
 
 import mirrax
 from mirrax.tf.dtypes import canonical, float32, int32, int64, string
-from mirrax.tf.tensors.host_tensors import HostTensor
+from mirrax.tf.tensors.host_tensors import HostTensor, tensor_text
 from mirrax.tf.tensors.open_shapes import OpenShape
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor, RaggedTensorSpec
 from mirrax.tf.tensors.sparse_tensors import SparseTensor, SparseTensorSpec
@@ -214,7 +214,7 @@ def _repr(part: Any) -> str:
         # So that NumPy does not print the dtype of JAX's default integers.
         value = value.astype(np.int64)
     shown = str(value) if value.ndim == 0 else repr(value)
-    return f"<tf.Tensor: shape={part.shape}, dtype={part.dtype}, numpy={shown}>"
+    return tensor_text(part.shape, part.dtype, shown)
 
 
 def _str(part: Any) -> str:
