@@ -63,7 +63,8 @@ def run_traced(call: ReplicaCall) -> Tree:
         leave_to_python()
     mapped = trace_replica(call, given)
     held = [overlay.read(variable) for variable in mapped.reads]
-    outputs = mapped.evaluate(given.arrays, held)
+    # As a jit, because a tape cannot record a `shard_map` itself.
+    outputs = jax.jit(mapped.evaluate)(given.arrays, held)
     count = len(mapped.writes)
     for variable, value in zip(mapped.writes, outputs[:count], strict=True):
         overlay.write(variable, value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 
@@ -13,15 +13,10 @@ from mirrax._jax.jaxprs import ClosedJaxpr, Jaxpr, Var
 from mirrax._jax.traces import current_trace, is_traced_in
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
-from mirrax.lazy_modules import LazyModule
+from mirrax.run.gradients.tape_marks import without_marks
 from mirrax.variables import foreign_libraries
 from mirrax.variables.overlay import TraceOverlay, lift_reads
 from mirrax.variables.variable import Variable
-
-if TYPE_CHECKING:
-    from mirrax.run.gradients import tape_rewrite
-else:
-    tape_rewrite = LazyModule("mirrax.run.gradients.tape_rewrite")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +80,7 @@ def trace(
         return [*(overlay.values[v] for v in overlay.written), *arrays]
 
     closed = jax.make_jaxpr(flat, axis_env=list(axis_env))(*arguments)
-    closed, numbers = lift_reads(tape_rewrite.differentiate(closed, axis_env))
+    closed, numbers = lift_reads(without_marks(closed))
     reads = tuple(captured["inputs"][number] for number in numbers)
     return Traced(
         closed, reads, captured["writes"], captured["result"], captured["topologies"]
