@@ -94,13 +94,13 @@ def fitted(value: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """Returns `value` cut or padded to a shape."""
     if value.shape == shape:
         return value
+    first = (0,) * len(shape)
+    value = lax.slice(value, first, tuple(map(min, value.shape, shape)))
+    if value.shape == shape:
+        return value
     if is_prng_key(value):
-        first = (0,) * len(shape)
-        cut = lax.slice(value, first, tuple(map(min, value.shape, shape)))
-        return lax.dynamic_update_slice(jnp.zeros(shape, value.dtype), cut, first)
-    value = jnp.asarray(value)
-    pairs = zip(value.shape, shape, strict=True)
-    ends = [(0, size - old_size, 0) for old_size, size in pairs]
+        return lax.dynamic_update_slice(jnp.zeros(shape, value.dtype), value, first)
+    ends = [(0, size - own, 0) for own, size in zip(value.shape, shape, strict=True)]
     return lax.pad(value, jnp.zeros((), value.dtype), ends)
 
 

@@ -65,7 +65,9 @@ def merged(programs: Sequence[ClosedJaxpr], program_of: Sequence[int]) -> Closed
         pairs = zip(made, outputs, strict=True)
         return [_with_weak_type_of(like, value) for like, value in pairs]
 
-    return jax.make_jaxpr(program, axis_env=axis_env)(*given)
+    # The programs may have enabled 64 bits for some of their values.
+    with jax.enable_x64(True):
+        return jax.make_jaxpr(program, axis_env=axis_env)(*given)
 
 
 _Ids = collections.defaultdict[Hashable, int]
@@ -208,7 +210,7 @@ class _Merge:
 
         made: list[Any] = []
         if differing or kept or any(eqn.effects for step in steps for eqn in step.own):
-            own_index = jnp.asarray(self._program_of)[lax.axis_index(AXIS)]
+            own_index = jnp.asarray(self._program_of, jnp.int32)[lax.axis_index(AXIS)]
             branches = [functools.partial(branch, i) for i in range(len(traces))]
             made, new = lax.switch(own_index, branches)
             values.update(new)
