@@ -163,7 +163,7 @@ def _trace_each(
     trace_of = [list(dict.fromkeys(kinds)).index(kind) for kind in kinds]
 
     def trace_kind(index: int, shapes: ShapesOnReplicas) -> Traced:
-        def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
+        def body(*values: Any) -> tuple[Sequence[jax.Array], Results]:
             args, kwargs = trees.map_leaves(same_object, given.filled(values))
             return split_results_of_replica(call_in_replica(call, args, kwargs, shapes))
 
@@ -207,7 +207,7 @@ def _trace_each(
 def _interface_of(traced: Traced) -> Any:
     """Returns what must be equal on all replicas: variables and result structure."""
     variables = (*traced.reads, None, *traced.writes)
-    results: Results = traced.result
+    results = traced.result
     return results.structure, results.placements, [id(each) for each in variables]
 
 

@@ -31,9 +31,6 @@ from mirrax.variables.overlay import Overlay, ValueOverlay
 from mirrax.variables.sync_on_read_variable import SyncOnReadVariable
 from mirrax.variables.variable import Variable
 
-ReadRecorder = Callable[[Variable, Any], None]
-"""Takes a variable and the value that was read from it."""
-
 
 class Step(NamedTuple):
     """One operation with its arrays, kept alive so that their ids are unique."""
@@ -44,13 +41,23 @@ class Step(NamedTuple):
 
 
 class Recording:
-    """The operations of a `with` block, and the variables that were read in it."""
+    """The operations of a `with` block, and the variables that were read in it.
 
-    def __init__(self, record_read: ReadRecorder) -> None:
+    Args:
+        watches_trainable: Whether trainable variables are watched without being asked.
+
+    Attributes:
+        watched: The other variables that are watched, from now on.
+        reads: The values of watched variables, in the order of their reads.
+    """
+
+    def __init__(self, watches_trainable: bool) -> None:
         self.steps: list[Step] = []
+        self.watched: dict[Variable, None] = {}
+        self.reads: dict[Variable, list[Any]] = {}
         self.is_paused = False
+        self._watches_trainable = watches_trainable
         self._is_entered = False
-        self._record_read = record_read
         self._entered = contextlib.ExitStack()
 
     def start(self) -> None:
@@ -65,7 +72,7 @@ class Recording:
         place = stack.tape_trace_key() if outer is None or outer.is_eager else None
         self._entered.enter_context(foreign_libraries.routed())
         self._entered.enter_context(set_current_trace(trace))
-        self._overlay = _Reads(self._record_read, trace, outer)
+        self._overlay = _Reads(self, trace, outer)
         self._entered.enter_context(stack.overlaid(self._overlay, place))
 
     def stop(self) -> None:
@@ -77,6 +84,23 @@ class Recording:
         del self._overlay
         written = {variable: overlay.values[variable] for variable in overlay.written}
         replica_writes.propagate_writes(written)
+
+    def forget(self) -> None:
+        self.steps.clear()
+        self.watched.clear()
+        self.reads.clear()
+
+    def record_read(self, variable: Variable, value: Any) -> None:
+        is_watched = self._watches_trainable and variable.trainable
+        if not is_watched and variable not in self.watched:
+            return
+        values = self.reads.setdefault(variable, [])
+        if not values or values[-1] is not value:
+            values.append(value)
+
+    def values_of(self, source: Any) -> Sequence[Any]:
+        """Returns the values that a variable had, or the array itself."""
+        return self.reads.get(source, ()) if isinstance(source, Variable) else [source]
 
     def gradients(
         self, weigh: Callable[[list[Any]], Any], targets: Sequence[Any], sources: Any
@@ -201,14 +225,11 @@ class _Reads(ValueOverlay):
     """Reads variables, and tells the tape which arrays it returned."""
 
     def __init__(
-        self,
-        record_read: Callable[[Variable, Any], None],
-        trace: RecordingTrace,
-        parent: Overlay | None,
+        self, recording: Recording, trace: RecordingTrace, parent: Overlay | None
     ) -> None:
         super().__init__({}, parent)
-        self._record_read = record_read
-        self._recording = trace
+        self._recording = recording
+        self._recording_trace = trace
         self.has_derivative = parent is not None and parent.has_derivative
 
     @override
@@ -219,8 +240,8 @@ class _Reads(ValueOverlay):
 
     @override
     def read(self, variable: Variable) -> jax.Array:
-        is_in_program = is_staging(inside=self._recording)
-        with set_current_trace(self._recording.parent_trace):
+        is_in_program = is_staging(inside=self._recording_trace)
+        with set_current_trace(self._recording_trace.parent_trace):
             value = super().read(variable)
             if is_in_program:
                 # Read again on each call, so that JAX can cache the program.
@@ -229,7 +250,7 @@ class _Reads(ValueOverlay):
                 # Gradients reach neither through what was assigned, nor to earlier
                 # uses of the value in a program, which reads it once.
                 value = renamed_p.bind(value)
-        self._record_read(variable, value)
+        self._recording.record_read(variable, value)
         return value
 
     @override

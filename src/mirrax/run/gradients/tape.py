@@ -49,8 +49,7 @@ class GradientTape:
     def __init__(
         self, persistent: bool = False, watch_accessed_variables: bool = True
     ) -> None:
-        self._uses = _Uses(watch_accessed_variables)
-        self._recording = Recording(self._uses.record_read)
+        self._recording = Recording(watch_accessed_variables)
         self._traces: Sequence[Any] = ()
 
     def __enter__(self) -> GradientTape:
@@ -66,7 +65,8 @@ class GradientTape:
         """Makes variables sources of gradients; every other value can be one anyway."""
         for leaf in foreign_libraries.flatten_sources(tensor)[0]:
             source = foreign_libraries.sources_of(leaf)
-            self._uses.watched |= dict.fromkeys(source.variables if source else ())
+            variables = source.variables if source else ()
+            self._recording.watched |= dict.fromkeys(variables)
 
     def gradient(
         self,
@@ -115,13 +115,11 @@ class GradientTape:
 
     def reset(self) -> None:
         """Forgets what was recorded so far."""
-        self._uses.values.clear()
-        self._uses.watched.clear()
-        self._recording.steps.clear()
+        self._recording.forget()
 
     def watched_variables(self) -> tuple[Variable, ...]:
         """Returns the variables given to `watch`, and those read that are watched."""
-        return tuple(self._uses.values | self._uses.watched)
+        return tuple(self._recording.reads | self._recording.watched)
 
     def _derivatives(
         self, weigh: _Weigh, targets: list[Any], sources: Tree, unconnected: Any
@@ -131,8 +129,9 @@ class GradientTape:
             foreign_libraries.sources_of(leaf) or _array(leaf) for leaf in given
         ]
         leaves = [leaf for source in resolved for leaf in source.variables]
-        groups = [self._uses.of(leaf) for leaf in leaves]
-        targets = [self._uses.latest(target) for target in targets]
+        groups = [self._recording.values_of(leaf) for leaf in leaves]
+        # The last value of a variable stands for it as a target.
+        targets = [[x, *self._recording.values_of(x)][-1] for x in targets]
         for value in itertools.chain(targets, *groups):
             self._require_here(value)
         found = self._recording.gradients(weigh, targets, groups)
@@ -154,33 +153,6 @@ class GradientTape:
                 "tape that was entered outside of it. Put the whole `with tape` into "
                 "that part, or ask for the gradient outside."
             )
-
-
-class _Uses:
-    """The values of variables that a tape saw, in the order of their reads."""
-
-    def __init__(self, watches_trainable: bool) -> None:
-        self.watched: dict[Variable, None] = {}
-        self.values: dict[Variable, list[Any]] = {}
-        self._watches_trainable = watches_trainable
-
-    def record_read(self, variable: Variable, value: Any) -> None:
-        """Keeps a value that was read, if the variable is watched by now."""
-        is_watched = self._watches_trainable and variable.trainable
-        if not is_watched and variable not in self.watched:
-            return
-        values = self.values.setdefault(variable, [])
-        if not values or values[-1] is not value:
-            values.append(value)
-
-    def of(self, source: Any) -> Sequence[Any]:
-        """Returns the values that a variable, or another source, had."""
-        return self.values.get(source, ()) if isinstance(source, Variable) else [source]
-
-    def latest(self, target: Any) -> Any:
-        """Returns the value that stands for a variable as target."""
-        values = self.values.get(target) if isinstance(target, Variable) else None
-        return values[-1] if values else target
 
 
 def _array(leaf: Any) -> foreign_libraries.Sources:
