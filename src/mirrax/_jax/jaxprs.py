@@ -1,4 +1,4 @@
-"""Walks through, evaluates and rebuilds jaxprs."""
+"""Walks through, evaluates and rebuilds jaxprs; makes operations for them."""
 
 from __future__ import annotations
 

@@ -541,6 +541,19 @@ def test_a_constant_array_can_be_a_source(engine):
     assert float(engine(slope)()) == 6
 
 
+@engines
+def test_a_value_in_a_reference_is_refused(weight, engine):
+    def slope(x):
+        with mirrax.GradientTape() as tape:
+            held = jax.new_ref(x)
+            held[...] = held[...] * weight
+            y = held[...] * 1
+        return tape.gradient(y, x)
+
+    with pytest.raises(TypeError, match=r"does not follow values through a `jax\.Ref`"):
+        engine(slope)(jnp.float32(2))
+
+
 # Jacobians, and tapes that leave something out.
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from jax.interpreters import ad
 from typing_extensions import override
 
+from mirrax._jax.jaxpr_types import AbstractRef
 from mirrax._jax.jaxprs import Primitive
 from mirrax._jax.tape_trace import RecordedTracer, RecordingTrace, is_recorded
 from mirrax._jax.traces import is_staging, set_current_trace
@@ -176,6 +177,12 @@ class Recording:
         forward = []
         for step in self.steps:
             is_reached = not depending.isdisjoint(map(id, step.inputs))
+            if is_reached and any(map(_is_reference, step.inputs)):
+                raise TypeError(
+                    "A tape does not follow values through a `jax.Ref`. Received: one "
+                    "that holds what depends on a source. Use `mirrax.value_and_grad` "
+                    "or `jax.grad`, or compute without it."
+                )
             if is_reached and not _is_constant(step):
                 forward.append(step)
                 depending.update(map(id, step.outputs))
@@ -186,6 +193,10 @@ class Recording:
                 kept.append(step)
                 needed.update(map(id, step.inputs))
         return kept[::-1], needed.intersection(sources)
+
+
+def _is_reference(value: Any) -> bool:
+    return isinstance(jax.typeof(value), AbstractRef)
 
 
 def _is_constant(step: Step) -> bool:
