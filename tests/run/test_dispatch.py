@@ -171,11 +171,11 @@ def test_keyword_arguments_that_are_no_dict_are_refused(strategy):
         strategy.run(lambda x: x, kwargs=[1])
 
 
-def test_collective_in_run_inside_jit_names_function_in_place_of_jit(two_replicas):
+def test_collective_in_run_inside_jit_says_where_the_jit_belongs(two_replicas):
     @mirrax.function
     def step(x):
         return mirrax.get_replica_context().all_reduce("SUM", x)
 
-    message = r"Use `@mirrax.function` in place of `jax.jit`"
+    message = r"Put the transformation around `strategy.run` into a `@mirrax.function`"
     with pytest.raises(RuntimeError, match=message):
         jax.jit(lambda x: two_replicas.run(step, args=(x,)))(1.0)

@@ -1,4 +1,4 @@
-"""Walks through, evaluates and rebuilds jaxprs."""
+"""Walks through, evaluates and rebuilds jaxprs; makes operations for them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+from jax.interpreters import ad, batching, mlir
 
 from mirrax._jax.jaxpr_types import AbstractRef
 from mirrax._jax.jaxpr_types import ClosedJaxpr as ClosedJaxpr
@@ -15,6 +17,21 @@ from mirrax._jax.jaxpr_types import Literal as Literal
 from mirrax._jax.jaxpr_types import Primitive as Primitive
 from mirrax._jax.jaxpr_types import Var as Var
 from mirrax.user_frames import find_user_frame
+
+
+def identity_primitive(name: str) -> Primitive:
+    """Returns an operation that returns its operand, and costs nothing in a program."""
+    primitive = Primitive(name)
+    primitive.def_impl(jnp.copy)
+    primitive.def_abstract_eval(lambda aval: aval)
+    mlir.register_lowering(primitive, lambda _, value: [value])
+    ad.deflinear2(primitive, lambda cotangent, _: [cotangent])
+    batching.primitive_batchers[primitive] = lambda values, dims: (
+        primitive.bind(*values),
+        dims[0],
+    )
+    return primitive
+
 
 CALLBACKS = frozenset(
     ["pure_callback", "io_callback", "debug_callback", "buffer_callback", "debug_print"]

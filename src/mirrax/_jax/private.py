@@ -13,8 +13,7 @@ attributes are used where they are read, because a function call would cost too 
   function again to find a NaN.
 
 The frames of callbacks have the name `_wrapped_callback` (traces.py). Mirrax also uses
-attributes of traces that JAX does not document: `parent_trace`, `frame.get_eqns()`,
-`to_jaxpr_tracer()`, `requires_low`, and `val` of their tracers.
+attributes of traces that JAX does not document: `parent_trace` and `requires_low`.
 """
 
 from __future__ import annotations

@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import jax
 
-from mirrax._jax.jaxpr_types import JaxprEqn, Literal, ProgramTrace
+from mirrax._jax.jaxpr_types import ProgramTrace
 from mirrax._jax.private import set_current_trace as set_current_trace
 from mirrax._jax.private import trace_state as _trace_state
-from mirrax.lazy_modules import LazyModule
-
-if TYPE_CHECKING:
-    from jax.extend import source_info_util as _source_info_util
-else:
-    _source_info_util = LazyModule("jax.extend.source_info_util")
 
 with jax.core.eval_context():
     EVAL_TRACE: Any = _trace_state.value
     """The trace of a thread in which no transformation is under way."""
 
 _CALLBACKS = jax.pure_callback.__code__.co_filename
-
-
-def is_constant(value: object) -> bool:
-    """Returns whether a value is a constant of a trace: no tracer, or a literal."""
-    if not isinstance(value, jax.core.Tracer):
-        return True
-    return isinstance(getattr(value, "val", None), Literal)
 
 
 def current_trace() -> Any:
@@ -52,11 +39,6 @@ def is_eager() -> bool:
     return _trace_state.value is EVAL_TRACE
 
 
-def is_program(trace: Any) -> bool:
-    """Returns whether a trace records a jaxpr: one of jit, scan, cond, ..."""
-    return isinstance(trace, ProgramTrace)
-
-
 def is_staging(inside: Any = None) -> bool:
     """Returns whether JAX records a jaxpr (jit, scan, cond, ...).
 
@@ -65,7 +47,7 @@ def is_staging(inside: Any = None) -> bool:
     Args:
         inside: A trace that is under way; it and those outside of it do not count.
     """
-    return any(map(is_program, traces_inside(inside)))
+    return any(isinstance(t, ProgramTrace) for t in traces_inside(inside))
 
 
 def traces_inside(inside: Any) -> Iterator[Any]:
@@ -82,22 +64,6 @@ def traces_inside(inside: Any) -> Iterator[Any]:
 def traces_under_way() -> list[Any]:
     """Returns the traces that are under way in this thread, the innermost first."""
     return list(traces_inside(None))
-
-
-def equations_so_far(trace: Any) -> list[JaxprEqn]:
-    """Returns the equations that a trace has recorded so far."""
-    return trace.frame.get_eqns()
-
-
-def atoms_of(values: Sequence[Any], trace: Any) -> list[Any]:
-    """Returns the variables and literals of values in the equations of a trace."""
-    return [_tracer(value, trace).val for value in values]
-
-
-def _tracer(value: Any, trace: Any) -> Any:
-    if is_traced_in(value, trace):
-        return value
-    return trace.to_jaxpr_tracer(value, _source_info_util.current())
 
 
 def is_in_callback() -> bool:

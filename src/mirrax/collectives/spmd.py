@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.interpreters import ad, batching, mlir
 
-from mirrax._jax.jaxprs import Primitive
+from mirrax._jax.jaxprs import identity_primitive
 from mirrax.collectives import worker_costs
 from mirrax.devices.topology import AXIS
 from mirrax.options import CommunicationOptions, ReduceOp
@@ -19,15 +18,7 @@ from mirrax.values.array_like import is_prng_key
 if TYPE_CHECKING:
     from mirrax.collectives.cross_device_ops import CrossDeviceOps
 
-promise_p = Primitive("mirrored")
-promise_p.def_impl(lambda value: value)
-promise_p.def_abstract_eval(lambda aval: aval)
-mlir.register_lowering(promise_p, lambda _, value: [value])
-ad.deflinear2(promise_p, lambda cotangent, _: [cotangent])
-batching.primitive_batchers[promise_p] = lambda values, dims: (
-    promise_p.bind(*values),
-    dims[0],
-)
+promise_p = identity_primitive("mirrored")
 
 
 def promise_mirrored(value: jax.Array) -> jax.Array:
@@ -103,13 +94,13 @@ def fitted(value: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """Returns `value` cut or padded to a shape."""
     if value.shape == shape:
         return value
+    first = (0,) * len(shape)
+    value = lax.slice(value, first, tuple(map(min, value.shape, shape)))
+    if value.shape == shape:
+        return value
     if is_prng_key(value):
-        first = (0,) * len(shape)
-        cut = lax.slice(value, first, tuple(map(min, value.shape, shape)))
-        return lax.dynamic_update_slice(jnp.zeros(shape, value.dtype), cut, first)
-    value = jnp.asarray(value)
-    pairs = zip(value.shape, shape, strict=True)
-    ends = [(0, size - old_size, 0) for old_size, size in pairs]
+        return lax.dynamic_update_slice(jnp.zeros(shape, value.dtype), value, first)
+    ends = [(0, size - own, 0) for own, size in zip(value.shape, shape, strict=True)]
     return lax.pad(value, jnp.zeros((), value.dtype), ends)
 
 

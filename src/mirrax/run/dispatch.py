@@ -10,6 +10,7 @@ from typing import Any
 import jax
 
 from mirrax._jax.tape_trace import is_recording
+from mirrax._jax.traces import is_staging
 from mirrax.context import stack
 from mirrax.errors import WrongType
 from mirrax.run import function_identity
@@ -122,7 +123,7 @@ def _run_inside_untraced(
 def _run_inside_trace(call: ReplicaCall) -> Tree:
     if isinstance(call.fn, Function):
         call = dataclasses.replace(call, fn=call.fn.fn)
-    if is_recording() and not call.topology.is_single:
+    if is_recording() and not (is_staging() or call.topology.is_single):
         raise RuntimeError(
             "A `GradientTape` in eager code follows one replica, and `strategy.run` is "
             "called inside it. Put the tape into the function that `run` calls, or the "

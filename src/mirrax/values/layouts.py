@@ -121,7 +121,14 @@ def join_parts(parts: tuple[Any, ...], topology: Topology) -> jax.Array:
     require_parts(parts, topology)
     if topology.is_local and not is_eager():
         arrays = [jnp.asarray(part) for part in parts]
-        return jnp.stack(arrays) if arrays[0].ndim == 0 else jnp.concatenate(arrays)
+        try:
+            return jnp.stack(arrays) if arrays[0].ndim == 0 else jnp.concatenate(arrays)
+        except ValueError as error:
+            raise ValueError(
+                "A derivative in eager code cannot combine what lies on several "
+                f"devices. Received: {error}. Take the derivative inside the function "
+                "that `strategy.run` calls, and reduce the gradients."
+            ) from error
     # A trace has no more than the parts of its own worker.
     with evaluated():
         return _assemble(parts, topology)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 import weakref
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 from typing_extensions import override
@@ -43,16 +43,6 @@ def lift_reads(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[int]]:
     return ClosedJaxpr(lifted, closed.consts), [eqn.params["number"] for eqn in reads]
 
 
-class TapeObserver(Protocol):
-    """A tape that observes how a program uses variables."""
-
-    def record_read(self, variable: Variable, value: Any) -> None:
-        """Records that the program has read `value`."""
-
-    def detach(self, value: Any) -> Any:
-        """Returns `value`, cut off from how it was computed."""
-
-
 class Overlay(abc.ABC):
     """The values of variables inside one trace.
 
@@ -63,7 +53,6 @@ class Overlay(abc.ABC):
     Attributes:
         topologies: The sets of devices that the trace runs replicas on.
         strategies: The strategies that they belong to.
-        watchers: The tapes that record.
         is_eager: Whether this is a derivative in eager code.
         has_derivative: Whether this is a derivative by variables, not only a tape.
     """
@@ -73,11 +62,9 @@ class Overlay(abc.ABC):
         self.topologies: set[Topology] = set()
         # Weakly, because programs outlive strategies.
         self.strategies: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.watchers: list[TapeObserver] = []
         self.is_eager = self.has_derivative = False
         if parent is not None:
             self.topologies, self.strategies = parent.topologies, parent.strategies
-            self.watchers = parent.watchers
             self.is_eager = parent.is_eager
             self.has_derivative = parent.has_derivative
         self.values: dict[Variable, Any] = {}
@@ -102,16 +89,9 @@ class Overlay(abc.ABC):
     def knows(self, variable: Variable) -> bool:
         """Returns whether `variable` has its value in this overlay."""
 
+    @abc.abstractmethod
     def read(self, variable: Variable) -> jax.Array:
         """Returns the value that `variable` has at this point of the trace."""
-        value = self._find(variable)
-        for watcher in self.watchers:
-            watcher.record_read(variable, value)
-        return value
-
-    @abc.abstractmethod
-    def _find(self, variable: Variable) -> jax.Array:
-        """Returns the value of `variable`."""
 
     def seen(self, variable: Variable) -> jax.Array | None:
         """Returns the value as user code sees it, if the overlay has it so."""
@@ -120,7 +100,7 @@ class Overlay(abc.ABC):
     def write(self, variable: Variable, value: jax.Array) -> None:
         """Sets the value of `variable` from this point of the trace on."""
         self.require_current(variable)
-        self.values[variable] = self._detached(value)
+        self.values[variable] = value
         self.written[variable] = None
         self._invalidate_traces()
 
@@ -133,10 +113,6 @@ class Overlay(abc.ABC):
                 "Use `mirrax.cond`, `mirrax.scan`, `mirrax.value_and_grad`, ... in "
                 "place of JAX's, or return the new value and assign it outside."
             )
-
-    def _detached(self, value: jax.Array) -> jax.Array:
-        """Returns a written value as later reads get it."""
-        return value
 
     def _invalidate_traces(self) -> None:
         """Makes JAX retrace functions that may have read the old value."""
@@ -171,7 +147,7 @@ class TraceOverlay(Overlay):
             return variable.read_stored()
 
     @override
-    def _find(self, variable: Variable) -> jax.Array:
+    def read(self, variable: Variable) -> jax.Array:
         stored = self.seen(variable)
         if stored is not None:
             return stored
@@ -187,11 +163,6 @@ class TraceOverlay(Overlay):
 
     def _aval(self, variable: Variable) -> Any:
         return variable.traced_aval(self.inside_replica)
-
-    @override
-    def _detached(self, value: jax.Array) -> jax.Array:
-        # A tape differentiates by values read, not through values assigned.
-        return self.watchers[-1].detach(value) if self.watchers else value
 
 
 class BlockOverlay(TraceOverlay):
@@ -231,7 +202,7 @@ class ValueOverlay(Overlay):
         return self._parent is not None and self._parent.knows(variable)
 
     @override
-    def _find(self, variable: Variable) -> jax.Array:
+    def read(self, variable: Variable) -> jax.Array:
         if is_staging(inside=self._trace):
             # JAX caches this trace, and another overlay may have the variable too.
             stack.invalidate_derivative_traces()
@@ -243,6 +214,6 @@ class ValueOverlay(Overlay):
 
     @override
     def seen(self, variable: Variable) -> jax.Array | None:
-        if variable in self.values:
+        if variable in self.values and variable not in self.written:
             return self.read(variable)
         return None if self._parent is None else self._parent.seen(variable)

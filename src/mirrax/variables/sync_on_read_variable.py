@@ -139,7 +139,7 @@ class SyncOnReadVariable(DistributedVariable):
                     "`strategy.run`."
                 )
             given = self._share(given)
-        if overlay is None or is_recording():
+        if overlay is None or (overlay.is_eager and is_recording()):
             # An eager tape does not record assignments.
             self._refuse_in_callback("an assignment")
             with evaluated():

@@ -524,6 +524,38 @@ def test_merge_call_inside_grad_is_refused(two_replicas):
         two_replicas.run(step)
 
 
+def derivative_of(strategy, step, parts=None):
+    def total(weight):
+        losses = strategy.run(step, args=(weight, parts))
+        return strategy.reduce("SUM", losses, axis=None)
+
+    return float(jax.grad(total)(3.0))
+
+
+def test_replicas_inside_a_derivative_can_meet(two_replicas):
+    def step(weight, _):
+        square = weight * weight
+        meet()
+        # Both replicas are still part of the derivative.
+        return square * weight * all_reduce(1.0)
+
+    assert derivative_of(two_replicas, step) == 2 * 2 * 27
+
+
+def test_a_collective_of_what_is_differentiated_outside_of_run_is_refused(two_replicas):
+    with pytest.raises(RuntimeError, match="Put the transformation around"):
+        derivative_of(two_replicas, lambda weight, _: all_reduce(weight))
+    assert two_replicas.run(lambda: float(all_reduce(1.0))) == 2
+
+
+def test_a_derivative_of_parts_that_are_kept_on_their_devices_names_the_fix(
+    two_replicas,
+):
+    pieces = [jax.device_put(2.0, device) for device in two_replicas.topology.devices]
+    with pytest.raises(ValueError, match="Take the derivative inside"):
+        derivative_of(two_replicas, lambda w, x: w * x, mirrax.PerReplica(pieces))
+
+
 # Threads.
 
 

@@ -296,3 +296,23 @@ def test_a_gradient_of_a_branch_by_a_tape_around_it_is_refused():
 
     with pytest.raises(RuntimeError, match=r"from inside of a scan, cond or jit"):
         step(1.0)
+
+
+@engines
+def test_a_variable_with_a_copy_for_each_replica_is_read_combined(two_replicas, engine):
+    weight = mirrax.Variable(3.0)
+    with two_replicas.scope():
+        total = mirrax.Variable(
+            1.0,
+            synchronization=mirrax.VariableSynchronization.ON_READ,
+            aggregation=mirrax.VariableAggregation.MEAN,
+        )
+
+    def step():
+        with mirrax.GradientTape() as tape:
+            before = total.read_value()
+            total.assign(2.0)
+            value = weight * before * total
+        return value, tape.gradient(value, weight)
+
+    assert [float(each) for each in engine(step)()] == [6, 2]

@@ -981,3 +981,20 @@ def test_parts_for_another_number_of_replicas_are_refused():
     value = uneven(rows(6, 3), (3, 2, 1))
     with pytest.raises(ValueError, match="a part for each replica"):
         strategy_for((3, 3)).run(mirrax.function(jnp.sum), args=(value,))
+
+
+def test_values_of_64_bits_stay_what_they_are():
+    strategy = strategy_for((3, 2))
+
+    def step(x):
+        with jax.enable_x64(True):
+            wide = jnp.arange(3.0) * 1e-12 + x.shape[0]
+            return wide * all_reduce(jnp.sum(wide)), jnp.asarray(x, "float64") / 3
+
+    given = uneven(np.ones((5, 2), np.float32), (3, 2))
+    expected = strategy.run(step, args=(given,))
+    found = strategy.run(mirrax.function(step), args=(given,))
+    for one, other in zip(found, expected, strict=True):
+        for part, wanted in zip(one.values, other.values, strict=True):
+            assert part.dtype == np.float64
+            np.testing.assert_array_equal(part, wanted)

@@ -113,35 +113,28 @@ class CompiledCall(abc.ABC):
         foreign_libraries.connected()
         leaves, structure = trees.flatten((tuple(args), kwargs))
         is_flat = len(leaves) == len(args) and all(map(operator.is_, leaves, args))
-        topology = self._topology or topology_of_workers(leaves)
-        is_local = topology is None or topology.job is None
-        if topology is not None and not is_local:
-            leaves = self._agree(leaves, structure, topology)
+        leaves = self._agreed(leaves, structure)
         arguments = [keyed_argument(leaf, self._topology) for leaf in leaves]
         given = CallArguments(arguments, structure)
         if not given.are_traceable:
             args, kwargs = trees.unflatten(structure, leaves)
             return self._run_untraced(args, kwargs)
         self._state_drift.check(leaves, structure)
-        fingerprint = self.fingerprint(leaves)
         # The `run` of a strategy does the same inside and outside of its scope.
         place = _place() if self._topology is None else None
+        fingerprint = self.fingerprint(leaves)
         key = (structure, given.keys, fingerprint, place, config_fingerprint())
         count = self.programs.trace_count
         program = self.programs.get(key, self._build, given)
         if program is None:
             return self._run_untraced(args, kwargs)
-        if (
-            not kwargs
-            and len(given.inputs) == len(leaves)
-            and place is None
-            and not program.can_be_outdated
-        ):
-            structures = None if is_flat else structure.children()[0].children()
-            mirrored_on = None if is_local else self._topology
-            is_run = self._topology is not None
+        are_inputs = not kwargs and len(given.inputs) == len(leaves)
+        if are_inputs and place is None and not program.can_be_outdated:
+            nesting = None if is_flat else structure.children()[0].children()
+            of_run = self._topology
+            mirrored_on = None if of_run is None or of_run.is_local else of_run
             self.last_call = LastCall(
-                program, leaves, given.keys, structures, is_run, mirrored_on
+                program, leaves, given.keys, nesting, of_run is not None, mirrored_on
             )
         started = time.perf_counter()
         try:
@@ -156,9 +149,11 @@ class CompiledCall(abc.ABC):
             self._state_drift.note(leaves, structure, result)
         return result
 
-    def _agree(
-        self, leaves: list[Any], structure: Any, topology: Topology
-    ) -> list[Any]:
+    def _agreed(self, leaves: list[Any], structure: Any) -> list[Any]:
+        """Returns the arguments as all workers know them."""
+        topology = self._topology or topology_of_workers(leaves)
+        if topology is None or topology.is_local:
+            return leaves
         refuse_donated(leaves)
         if self._topology is None:
             return agreed_parts(leaves, topology)

@@ -15,10 +15,9 @@ from mirrax.run import function_identity
 from mirrax.run.compiled.arguments import CallArguments
 from mirrax.run.compiled.compiled_call import CompiledCall
 from mirrax.run.compiled.donation import donated_numbers
-from mirrax.run.compiled.program import trace_program
 from mirrax.run.compiled.program_cache import MAX_PROGRAMS
 from mirrax.run.compiled.replica_function import ReplicaFunction
-from mirrax.run.compiled.tracing import Traced
+from mirrax.run.compiled.tracing import Traced, trace_program
 from mirrax.trees import Tree
 from mirrax.user_frames import shorten_traceback
 from mirrax.values.input_signature import fitted_arguments, required_specs

@@ -63,7 +63,8 @@ def run_traced(call: ReplicaCall) -> Tree:
         leave_to_python()
     mapped = trace_replica(call, given)
     held = [overlay.read(variable) for variable in mapped.reads]
-    outputs = mapped.evaluate(given.arrays, held)
+    # As a jit, because a tape cannot record a `shard_map` itself.
+    outputs = jax.jit(mapped.evaluate)(given.arrays, held)
     count = len(mapped.writes)
     for variable, value in zip(mapped.writes, outputs[:count], strict=True):
         overlay.write(variable, value)
@@ -159,14 +160,14 @@ def _trace_each(
     rows = differing_rows([shape for shape, _ in shapes] for shapes in uneven)
     call = dataclasses.replace(call, traced_rows=rows)
     kinds = list(zip(*uneven, strict=True)) or [()] * call.topology.num_replicas
-    numbers = [list(dict.fromkeys(kinds)).index(kind) for kind in kinds]
+    trace_of = [list(dict.fromkeys(kinds)).index(kind) for kind in kinds]
 
-    def trace_kind(number: int, shapes: ShapesOnReplicas) -> Traced:
-        def body(*values: Any) -> tuple[Sequence[jax.Array], Any]:
+    def trace_kind(index: int, shapes: ShapesOnReplicas) -> Traced:
+        def body(*values: Any) -> tuple[Sequence[jax.Array], Results]:
             args, kwargs = trees.map_leaves(same_object, given.filled(values))
             return split_results_of_replica(call_in_replica(call, args, kwargs, shapes))
 
-        own = iter(kinds[numbers.index(number)])
+        own = iter(kinds[trace_of.index(index)])
         stand_ins = []
         for placement, whole in zip(given.placements, given.stand_ins, strict=True):
             stand_in = placement.of_replica(whole)
@@ -178,7 +179,7 @@ def _trace_each(
 
     traces = [
         worker_agreement.with_per_replica_constants(traced, call.topology)
-        for traced in traced_with_shapes(trace_kind, numbers)
+        for traced in traced_with_shapes(trace_kind, trace_of)
     ]
     for traced in traces:
         if any(map(is_reference, traced.jaxpr.constvars)):
@@ -191,12 +192,12 @@ def _trace_each(
             _varying_outputs(traced, given.placements)  # Refuses what is wrong alone.
     if any(_interface_of(traced) != _interface_of(traces[0]) for traced in traces):
         raise NotTraceable
-    closed = merged([traced.closed for traced in traces], numbers)
-    own = [traces[numbers[number]] for number in call.topology.local_replicas]
+    closed = merged([traced.closed for traced in traces], trace_of)
+    own = [traces[trace_of[replica]] for replica in call.topology.local_replicas]
     rest = [merge(leaves) for leaves in zip(*(t.result.rest for t in own), strict=True)]
     result = dataclasses.replace(traces[0].result, rest=rest)
     columns = [
-        tuple(shape_dtype_of(column[number]) for number in numbers)
+        tuple(shape_dtype_of(column[index]) for index in trace_of)
         for column in zip(*(traced.closed.out_avals for traced in traces), strict=True)
     ]
     shapes = [column if len(set(column)) > 1 else None for column in columns]
@@ -206,7 +207,7 @@ def _trace_each(
 def _interface_of(traced: Traced) -> Any:
     """Returns what must be equal on all replicas: variables and result structure."""
     variables = (*traced.reads, None, *traced.writes)
-    results: Results = traced.result
+    results = traced.result
     return results.structure, results.placements, [id(each) for each in variables]
 
 

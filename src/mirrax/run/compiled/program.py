@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
 
 from mirrax._jax.config import checks_results, is_jit_disabled
-from mirrax._jax.jaxprs import stand_ins
 from mirrax.collectives.worker_guard import guarded
-from mirrax.context import stack
-from mirrax.devices.topology import AXIS, Topology
+from mirrax.devices.topology import Topology
 from mirrax.lazy_modules import LazyModule
 from mirrax.run.compiled import variable_io
-from mirrax.run.compiled.arguments import (
-    CallArguments,
-    jit_key,
-    refuse_foreign_parts,
-)
+from mirrax.run.compiled.arguments import jit_key, refuse_foreign_parts
 from mirrax.run.compiled.callbacks import (
     Failures,
     catch_failures,
@@ -40,8 +33,7 @@ from mirrax.run.compiled.placement import (
     only_topology,
 )
 from mirrax.run.compiled.program_jit import compiled
-from mirrax.run.compiled.results import Results, split_results
-from mirrax.run.compiled.tracing import Traced, trace
+from mirrax.run.compiled.tracing import Traced
 from mirrax.run.compiled.variable_io import VariableIO
 from mirrax.run.compiled.workers.worker_arguments import with_local_inputs
 from mirrax.trees import Tree
@@ -66,40 +58,6 @@ else:
 _MAX_KNOWN_INPUTS = 16
 
 
-def trace_program(fn: Callable[..., Tree], given: CallArguments) -> Traced:
-    """Returns the trace of `fn`, with `Results`."""
-
-    def body(*arrays: Any) -> tuple[Sequence[jax.Array], Results]:
-        pairs = zip(given.placements, arrays, strict=True)
-        args, kwargs = given.filled([placement.wrap(a) for placement, a in pairs])
-        return split_results(fn(*args, **kwargs))
-
-    frame = stack.frame()
-    is_alone = frame is None or frame.strategy.topology.is_single
-    axis_env = [(AXIS, 1)] if is_alone else []
-    traced = trace(body, given.stand_ins, inside_replica=False, axis_env=axis_env)
-    effects = traced.jaxpr.effects
-    if not any(getattr(effect, "name", None) == AXIS for effect in effects):
-        return traced
-    if not all(topology.is_single for topology in traced.topologies):
-        raise NameError(
-            f"The axis {AXIS!r} is that of all replicas only inside of `strategy.run`. "
-            f"Received: unbound axis name: {AXIS}, in a function that calls `run` for "
-            "several replicas. Use the axis in the function that `run` gets."
-        )
-    return _with_axis_of_one(traced)
-
-
-def _with_axis_of_one(traced: Traced) -> Traced:
-    """Returns a trace that needs no axis of the replicas, as there is one replica."""
-    run = functools.partial(jax.core.eval_jaxpr, traced.jaxpr, traced.closed.consts)
-    alone = jax.vmap(run, in_axes=None, axis_name=AXIS, axis_size=1)
-    closed = jax.make_jaxpr(lambda *inputs: [output[0] for output in alone(*inputs)])(
-        *stand_ins(traced.jaxpr)
-    )
-    return dataclasses.replace(traced, closed=closed)
-
-
 class Program:
     """A function compiled for arguments of one kind, with variables in and out.
 
@@ -118,7 +76,6 @@ class Program:
         name: str,
         is_run: bool = False,
     ) -> None:
-        results: Results = traced.result
         topology = _topology_of(traced, placements)
         many = None if topology is None or topology.is_single else topology
         self._name = name
@@ -146,16 +103,10 @@ class Program:
             for number, index in enumerate(self._kept_arguments)
             if placements[index].topology is None
         ]
-        self._num_results = len(results.of_outputs)
-        self._build_result = results.builder(self._is_over_many)
+        self._num_results = len(traced.result.of_outputs)
+        self._build_result = traced.result.builder(self._is_over_many)
         self._jitted = self._run = compiled(
-            traced,
-            self._variable_io,
-            many,
-            placements,
-            results.of_outputs,
-            self._donated_arguments,
-            self._kept_arguments,
+            traced, self._variable_io, many, placements, self._donated_arguments
         )
         has_local_inputs = False
         if not self._is_local and topology is not None:

@@ -20,9 +20,7 @@ def compiled(
     variable_io: VariableIO,
     topology: Topology | None,
     placements: Sequence[Placement],
-    result_placements: Sequence[Placement],
     donated: Sequence[int],
-    kept: Sequence[int],
 ) -> Any:
     """Returns a program of four lists of arrays, which overwrites the first and third.
 
@@ -33,6 +31,7 @@ def compiled(
         topology: The devices, if they are several.
         donated: The numbers of the arguments that it may overwrite.
     """
+    kept = [i for i in range(len(placements)) if i not in donated]
     argument_order = _positions([*donated, *kept], range(len(placements)))
     read_order = _positions(
         [*variable_io.changed, *variable_io.read_only], traced.reads
@@ -76,7 +75,7 @@ def compiled(
         ),
         out_shardings=[
             *shardings(map(placement_of_variable, variable_io.written)),
-            *shardings(result_placements),
+            *shardings(traced.result.of_outputs),
         ],
     )
 

@@ -14,9 +14,8 @@ from mirrax import trees
 from mirrax.run.compiled.arguments import CallArguments
 from mirrax.run.compiled.compiled_call import CompiledCall
 from mirrax.run.compiled.mapped_trace import trace_replica
-from mirrax.run.compiled.program import trace_program
 from mirrax.run.compiled.spmd_communicator import call_alone
-from mirrax.run.compiled.tracing import Traced
+from mirrax.run.compiled.tracing import Traced, trace_program
 from mirrax.run.eager.scheduler import run_eager
 from mirrax.run.replica_context import ReplicaCall
 from mirrax.trees import Tree

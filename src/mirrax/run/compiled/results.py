@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ import numpy as np
 
 from mirrax import trees
 from mirrax._jax.arrays import shards, uncommitted
+from mirrax._jax.traces import current_trace, is_traced_in
 from mirrax.context import stack
 from mirrax.run.compiled.placement import (
     PLAIN,
@@ -19,7 +21,6 @@ from mirrax.run.compiled.placement import (
     only_topology,
     placement_of,
 )
-from mirrax.run.compiled.tracing import refuse_hidden_tracers
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array, as_arrays, is_array, is_array_like
 from mirrax.values.layouts import Joined, Parts, Replicated
@@ -115,7 +116,7 @@ def _output_of_replica(leaf: Any) -> tuple[Any, Placement | None]:
     leaf = leaf.array if isinstance(leaf, Mirrored) else leaf
     if is_array(leaf):
         return leaf, PLAIN
-    refuse_hidden_tracers(leaf)
+    _refuse_hidden_tracers(leaf)
     return leaf, None
 
 
@@ -145,7 +146,7 @@ def _output(leaf: Any) -> tuple[Any, Placement | None]:
         case jax.Array():
             return leaf, PLAIN
         case _:
-            refuse_hidden_tracers(leaf)
+            _refuse_hidden_tracers(leaf)
             return leaf, None
 
 
@@ -167,3 +168,32 @@ def _wrapper_of(
 
 def _first_part(array: jax.Array) -> jax.Array:
     return uncommitted(shards(array)[0])
+
+
+def _refuse_hidden_tracers(leaf: Any) -> None:
+    """Raises if an attribute of `leaf`, which is no pytree, holds a traced value."""
+    trace = current_trace()
+    kind = type(leaf)
+    slots = [getattr(each, "__slots__", ()) for each in kind.__mro__]
+    for name in itertools.chain(getattr(leaf, "__dict__", ()), *map(_names, slots)):
+        if any(is_traced_in(x, trace) for x in _leaves(getattr(leaf, name, None))):
+            register = "Register the class with `jax.tree_util.register_pytree_node`"
+            if dataclasses.is_dataclass(leaf):
+                register = "Decorate the class with `@jax.tree_util.register_dataclass`"
+            raise TypeError(
+                "A compiled function returns arrays, plain objects, and containers "
+                f"that JAX knows. Received: a {kind.__name__} with a traced value in "
+                f"`{kind.__name__}.{name}`, which would stay a tracer. {register}, or "
+                "return a tuple or a dict."
+            )
+
+
+def _names(slots: str | Iterable[str]) -> Iterable[str]:
+    return (slots,) if isinstance(slots, str) else slots
+
+
+def _leaves(value: Any) -> list[Any]:
+    try:
+        return jax.tree.leaves(value)
+    except ValueError:  # The keys of a dict cannot be sorted.
+        return [value]

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 
-from mirrax._jax.jaxprs import ClosedJaxpr, Jaxpr, Var
-from mirrax._jax.traces import current_trace, is_traced_in
+from mirrax._jax.jaxprs import ClosedJaxpr, Jaxpr, Var, stand_ins
 from mirrax.context import stack
-from mirrax.devices.topology import Topology
-from mirrax.lazy_modules import LazyModule
+from mirrax.devices.topology import AXIS, Topology
+from mirrax.run.compiled.arguments import CallArguments
+from mirrax.run.compiled.results import Results, split_results
+from mirrax.run.gradients.tape_marks import without_marks
+from mirrax.trees import Tree
 from mirrax.variables import foreign_libraries
 from mirrax.variables.overlay import TraceOverlay, lift_reads
 from mirrax.variables.variable import Variable
-
-if TYPE_CHECKING:
-    from mirrax.run.gradients import tape_rewrite
-else:
-    tape_rewrite = LazyModule("mirrax.run.gradients.tape_rewrite")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,14 +30,14 @@ class Traced:
             Outputs: the variables in `writes`, then the results.
         reads: The variables whose value the program needs.
         writes: The variables that it changes.
-        result: What `body` returned beside the arrays.
+        result: How what the function returns is put together from the results.
         topologies: The sets of devices that it runs replicas on.
     """
 
     closed: ClosedJaxpr
     reads: tuple[Variable, ...]
     writes: tuple[Variable, ...]
-    result: Any
+    result: Results
     topologies: set[Topology]
 
     @property
@@ -65,15 +62,12 @@ class Traced:
 
 
 def trace(
-    body: Callable[..., tuple[Sequence[jax.Array], Any]],
+    body: Callable[..., tuple[Sequence[jax.Array], Results]],
     arguments: Sequence[Any],
     inside_replica: bool,
     axis_env: Sequence[tuple[str, int]] = (),
 ) -> Traced:
-    """Returns `body(*arguments)` as a program.
-
-    `body` returns the arrays that become outputs, and anything else about the result.
-    """
+    """Returns `body(*arguments)` as a program, whose outputs `body` returns."""
     captured: dict[str, Any] = {}
 
     def flat(*values: Any) -> list[Any]:
@@ -85,37 +79,42 @@ def trace(
         return [*(overlay.values[v] for v in overlay.written), *arrays]
 
     closed = jax.make_jaxpr(flat, axis_env=list(axis_env))(*arguments)
-    closed, numbers = lift_reads(tape_rewrite.differentiate(closed, axis_env))
+    closed, numbers = lift_reads(without_marks(closed))
     reads = tuple(captured["inputs"][number] for number in numbers)
     return Traced(
         closed, reads, captured["writes"], captured["result"], captured["topologies"]
     )
 
 
-def refuse_hidden_tracers(leaf: Any) -> None:
-    """Raises if an attribute of `leaf`, which is no pytree, holds a traced value."""
-    trace = current_trace()
-    kind = type(leaf)
-    slots = [getattr(each, "__slots__", ()) for each in kind.__mro__]
-    for name in itertools.chain(getattr(leaf, "__dict__", ()), *map(_names, slots)):
-        if any(is_traced_in(x, trace) for x in _leaves(getattr(leaf, name, None))):
-            register = "Register the class with `jax.tree_util.register_pytree_node`"
-            if dataclasses.is_dataclass(leaf):
-                register = "Decorate the class with `@jax.tree_util.register_dataclass`"
-            raise TypeError(
-                "A compiled function returns arrays, plain objects, and containers "
-                f"that JAX knows. Received: a {kind.__name__} with a traced value in "
-                f"`{kind.__name__}.{name}`, which would stay a tracer. {register}, or "
-                "return a tuple or a dict."
-            )
+def trace_program(fn: Callable[..., Tree], given: CallArguments) -> Traced:
+    """Returns the trace of `fn`, called once for all devices."""
+
+    def body(*arrays: Any) -> tuple[Sequence[jax.Array], Results]:
+        pairs = zip(given.placements, arrays, strict=True)
+        args, kwargs = given.filled([placement.wrap(a) for placement, a in pairs])
+        return split_results(fn(*args, **kwargs))
+
+    frame = stack.frame()
+    is_alone = frame is None or frame.strategy.topology.is_single
+    axis_env = [(AXIS, 1)] if is_alone else []
+    traced = trace(body, given.stand_ins, inside_replica=False, axis_env=axis_env)
+    effects = traced.jaxpr.effects
+    if not any(getattr(effect, "name", None) == AXIS for effect in effects):
+        return traced
+    if not all(topology.is_single for topology in traced.topologies):
+        raise NameError(
+            f"The axis {AXIS!r} is that of all replicas only inside of `strategy.run`. "
+            f"Received: unbound axis name: {AXIS}, in a function that calls `run` for "
+            "several replicas. Use the axis in the function that `run` gets."
+        )
+    return _with_axis_of_one(traced)
 
 
-def _names(slots: str | Iterable[str]) -> Iterable[str]:
-    return (slots,) if isinstance(slots, str) else slots
-
-
-def _leaves(value: Any) -> list[Any]:
-    try:
-        return jax.tree.leaves(value)
-    except ValueError:  # The keys of a dict cannot be sorted.
-        return [value]
+def _with_axis_of_one(traced: Traced) -> Traced:
+    """Returns a trace that needs no axis of the replicas, as there is one replica."""
+    run = functools.partial(jax.core.eval_jaxpr, traced.jaxpr, traced.closed.consts)
+    alone = jax.vmap(run, in_axes=None, axis_name=AXIS, axis_size=1)
+    closed = jax.make_jaxpr(lambda *inputs: [output[0] for output in alone(*inputs)])(
+        *stand_ins(traced.jaxpr)
+    )
+    return dataclasses.replace(traced, closed=closed)

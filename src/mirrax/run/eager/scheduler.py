@@ -24,7 +24,14 @@ from mirrax._jax.config import (
     set_local_config,
 )
 from mirrax._jax.tape_trace import is_differentiating_only, is_recorded
-from mirrax._jax.traces import evaluated, is_eager, is_in_callback, is_staging
+from mirrax._jax.traces import (
+    current_trace,
+    evaluated,
+    is_eager,
+    is_in_callback,
+    is_staging,
+    set_current_trace,
+)
 from mirrax.collectives.reduce import Collective
 from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.context import stack
@@ -54,9 +61,9 @@ ADVICE = (
     "out of the transformed function."
 )
 
-_ADVICE_INSIDE_JIT = (
-    "Use `@mirrax.function` in place of `jax.jit` (scan, vmap, ...) around "
-    "`strategy.run`."
+_ADVICE_INSIDE_TRANSFORMATION = (
+    "Put the transformation around `strategy.run` into a `@mirrax.function`, which can "
+    "take the place of `jax.jit`."
 )
 
 _CANCEL_ATTEMPTS = 100
@@ -68,8 +75,8 @@ def run_eager(call: ReplicaCall, advice: str = ADVICE) -> Tree:
     Args:
         advice: The fix for a collective inside a JAX transformation, for errors.
     """
-    if not is_eager() and is_staging():
-        advice = _ADVICE_INSIDE_JIT
+    if not is_eager():
+        advice = _ADVICE_INSIDE_TRANSFORMATION
     with foreign_libraries.routed():
         return _run_with_whole_arguments(call, advice)
 
@@ -126,7 +133,8 @@ def _run_in_turns(call: ReplicaCall, advice: str) -> Tree:
                 return regroup([replica.result for replica in replicas], topology)
             requests = matching({r.number: r.request for r in replicas})
             try:
-                answers = requests[0].answer_all(call, requests)
+                with evaluated():
+                    answers = requests[0].answer_all(call, requests)
             except Exception as error:
                 add_location(error, requests)
                 raise
@@ -162,6 +170,10 @@ class _Replica:
         self._index = index
         # Made once, and entered whenever the replica has its turn.
         self._place = stack.separate_traces(self.number, topology.num_replicas)
+        # Whether a derivative would need collectives after the replicas have ended.
+        self.is_inside_derivative = not is_eager()
+        # A replica that waits for others leaves no trace under way.
+        self._trace = set_current_trace(current_trace())
         self._device = jax.default_device(topology.local_devices[index])
         self._task: TaskGreenlet | None = None
         self._callers_config = callers_config
@@ -249,11 +261,11 @@ class _Replica:
         if self._config is not None:
             set_local_config(self._config)
             try:
-                with self._place:
+                with self._trace, self._place:
                     return switch()
             finally:
                 self._exchange_config()
-        with self._place, self._device:
+        with self._trace, self._place, self._device:
             before = config_fingerprint()
             try:
                 return switch()
@@ -321,7 +333,8 @@ class _EagerCommunicator:
             return False
         is_traced = any(isinstance(value, jax.core.Tracer) for value in values)
         is_part = is_traced or is_staging()
-        if is_part and not is_differentiating_only():
+        is_inside = self._replica.is_inside_derivative
+        if is_part and (is_inside or not is_differentiating_only()):
             raise self._refusal(kind)
         return is_traced or is_recorded()
 

@@ -25,34 +25,34 @@ class _UnknownShapes(Exception):  # noqa: N818 - a signal
 
 
 def traced_with_shapes(
-    trace: Callable[[int, ShapesOnReplicas], T], numbers: Sequence[int]
+    trace: Callable[[int, ShapesOnReplicas], T], trace_of: Sequence[int]
 ) -> list[T]:
-    """Returns `trace(number, shapes_on_replicas)` for each number.
+    """Returns `trace(index, shapes_on_replicas)` for the index of each trace.
 
     What follows a gather, or a mean over all rows, depends on the shapes of the parts
     on all replicas. A trace that asks for unknown ones is abandoned, and restarted once
     every trace has reported its own.
 
     Args:
-        numbers: For each replica, the number of its trace.
+        trace_of: For each replica, the index of its trace.
     """
-    if len(set(numbers)) == 1:
+    if len(set(trace_of)) == 1:
         return [trace(0, equal_shapes)]
     known: list[_Columns] = []
     while True:
         traces: list[T] = []
         reported: dict[int, list[_Shape]] = {}
-        for number in sorted(set(numbers)):
+        for index in sorted(set(trace_of)):
             try:
-                traces.append(trace(number, _answers(known)))
+                traces.append(trace(index, _answers(known)))
             except _UnknownShapes as unknown:
-                reported[number] = unknown.own
+                reported[index] = unknown.own
         if not reported:
             return traces
         if traces or len(set(map(len, reported.values()))) > 1:
             # Some replicas do not call it so: the eager engine says which.
             raise NotTraceable
-        known.append(list(zip(*(reported[number] for number in numbers), strict=True)))
+        known.append(list(zip(*(reported[index] for index in trace_of), strict=True)))
 
 
 def _answers(known: Sequence[_Columns]) -> ShapesOnReplicas:

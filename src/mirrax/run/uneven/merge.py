@@ -9,10 +9,12 @@ a switch.
 
 from __future__ import annotations
 
-import hashlib
+import collections
+import dataclasses
+import functools
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +26,6 @@ from mirrax._jax.jaxprs import (
     ClosedJaxpr,
     Jaxpr,
     JaxprEqn,
-    Values,
     Var,
     all_equations,
     bind,
@@ -43,224 +44,211 @@ from mirrax.devices.topology import AXIS
 from mirrax.run.varying import has_collective, is_collective
 
 
-def merged(programs: Sequence[ClosedJaxpr], numbers: Sequence[int]) -> ClosedJaxpr:
+def merged(programs: Sequence[ClosedJaxpr], program_of: Sequence[int]) -> ClosedJaxpr:
     """Returns one program for all replicas, or raises `NotTraceable`.
 
     Its inputs and outputs have the largest shape that they have in any of the programs.
 
     Args:
-        numbers: For each replica, the number of its program.
+        program_of: For each replica, the index of its program.
     """
     if len(programs) == 1:
         return programs[0]
-    axis_env = [(AXIS, len(numbers))]
+    axis_env = [(AXIS, len(program_of))]
     opened = [inlined(each, axis_env, _hides_collective) for each in programs]
-    given, made = (
-        [_largest(column) for column in zip(*rows, strict=True)]
-        for rows in (
-            [each.jaxpr.invars for each in opened],
-            [each.jaxpr.outvars for each in opened],
-        )
-    )
+    traces = _traces_of(opened)
+    given = _largest_of_each([each.jaxpr.invars for each in opened])
+    made = _largest_of_each([each.jaxpr.outvars for each in opened])
 
     def program(*inputs: Any) -> list[Any]:
-        known: _Known = {}
-        traces = [_Trace(each, inputs, known) for each in opened]
-        outputs = _Merge(traces, numbers).outputs()
-        return [
-            _with_weak_type_of(like, value)
-            for like, value in zip(made, outputs, strict=True)
-        ]
+        outputs = _Merge(traces, program_of).outputs(inputs)
+        pairs = zip(made, outputs, strict=True)
+        return [_with_weak_type_of(like, value) for like, value in pairs]
 
-    return jax.make_jaxpr(program, axis_env=axis_env)(*given)
+    # The programs may have enabled 64 bits for some of their values.
+    with jax.enable_x64(True):
+        return jax.make_jaxpr(program, axis_env=axis_env)(*given)
 
 
-_Known = dict[Any, int]
-"""A number for each parameter of an equation; equal ones share it."""
+_Ids = collections.defaultdict[Hashable, int]
+"""A number for each key; equal keys share it."""
 
 
-class _Step(NamedTuple):
-    """Equations of one replica, and what all replicas do together after them.
+@dataclasses.dataclass
+class _Step:
+    """What one trace computes up to a collective.
 
-    That is collectives, and loops and branches with collectives inside, which do not
-    wait for each other. The last step ends without.
+    Attributes:
+        own: Equations that not all traces have.
+        shared: Equations that all traces have, with the same inputs.
+        kept: What later steps need of `own`, by id.
+        joint: What all replicas then do together: collectives, and loops and branches
+            with collectives inside, which do not wait for each other. The last step has
+            none.
+        wanted: The inputs of `joint`; in the last step the outputs of the program.
     """
 
-    work: list[JaxprEqn]
-    joint: list[JaxprEqn]
+    own: list[JaxprEqn] = dataclasses.field(default_factory=list)
+    shared: list[JaxprEqn] = dataclasses.field(default_factory=list)
+    kept: dict[int, Var] = dataclasses.field(default_factory=dict)
+    joint: list[JaxprEqn] = dataclasses.field(default_factory=list)
+    wanted: list[Any] = dataclasses.field(default_factory=list)
 
 
 class _Trace:
-    """One of the programs.
+    """One of the programs, in steps.
 
-    Attributes:
-        values: The values so far, but for those that all traces share.
-        digests: How each value, and each equation by its id, is computed.
-        last_uses: The number of the last step that uses a value.
+    Values with the same id are equal, also those of different traces.
     """
 
-    def __init__(
-        self, closed: ClosedJaxpr, inputs: Sequence[Any], known: _Known
-    ) -> None:
-        self.jaxpr = jaxpr = closed.jaxpr
+    def __init__(self, closed: ClosedJaxpr, ids: _Ids) -> None:
+        jaxpr = closed.jaxpr
         made_here = itertools.chain.from_iterable(eqn.outvars for eqn in jaxpr.eqns)
         if any(map(is_reference, itertools.chain(jaxpr.constvars, made_here))):
             raise NotTraceable  # A switch cannot return a reference.
-        self.values: Values = initial_values(closed, inputs)
-        self.steps = _steps_of(jaxpr.eqns)
-        self.digests: dict[Any, str] = {}
-        self.last_uses: dict[Any, int] = {}
-        for index, var in enumerate(jaxpr.invars):
-            self.digests[var] = f"input {index} {kind_of(var)}"
+        self.closed = closed
+        self.steps = _steps_of(jaxpr)
+        self.equation_ids: dict[int, int] = {}
+        self._ids = ids
+        self._value_ids: dict[Var, int] = {}
+        for place, var in enumerate(jaxpr.invars):
+            self._value_ids[var] = ids["input", place, kind_of(var)]
         for var, value in zip(jaxpr.constvars, closed.consts, strict=True):
-            self.digests[var] = digest(value)
-        for number, (work, joint) in enumerate(self.steps):
-            for place, eqn in enumerate(work):
+            self._value_ids[var] = ids["constant", kind_of(var), digest(value)]
+        for step_index, step in enumerate(self.steps):
+            for place, eqn in enumerate(step.own):
                 # Two equal effects are not one.
-                effect = f"effect {number} {place}" if eqn.effects else ""
-                given = map(self.digest_of, eqn.invars)
-                self._add(eqn, number, [_text_of(eqn, known), effect, *given])
-            for place, eqn in enumerate(joint):
-                self._add(eqn, number, [f"joint {number} {place}"])
-        self._use(jaxpr.outvars, len(self.steps) - 1)
+                effect = (step_index, place) if eqn.effects else None
+                self._add(eqn, _text_of(eqn, ids), effect, *map(self.id_of, eqn.invars))
+            for place, eqn in enumerate(step.joint):
+                self._add(eqn, "joint", step_index, place)
 
-    def digest_of(self, atom: Any) -> str:
-        return self.digests[atom] if isinstance(atom, Var) else digest(atom.val)
+    def id_of(self, atom: Any) -> int:
+        if isinstance(atom, Var):
+            return self._value_ids[atom]
+        return self._ids["constant", kind_of(atom), digest(atom.val)]
 
-    def _add(self, eqn: JaxprEqn, number: int, texts: Iterable[str]) -> None:
-        total = hashlib.blake2b("\n".join(texts).encode(), digest_size=16)
-        own = self.digests[id(eqn)] = total.hexdigest()
-        for index, var in enumerate(eqn.outvars):
-            self.digests[var] = f"{own} {index} {kind_of(var)}"
-        self._use(eqn.invars, number)
+    def share(self, equation_ids: set[int]) -> None:
+        """Separates the equations that all traces have from its own."""
+        needed: set[Any] = set()
+        for step in reversed(self.steps):
+            work, step.own = step.own, []
+            for eqn in work:
+                is_shared = self.equation_ids[id(eqn)] in equation_ids
+                (step.shared if is_shared else step.own).append(eqn)
+            made = (var for eqn in step.own for var in eqn.outvars)
+            step.kept = {self.id_of(var): var for var in made if var in needed}
+            used = itertools.chain(step.wanted, *(eqn.invars for eqn in work))
+            needed.update(atom for atom in used if isinstance(atom, Var))
 
-    def _use(self, atoms: Iterable[Any], number: int) -> None:
-        self.last_uses |= {atom: number for atom in atoms if isinstance(atom, Var)}
+    def _add(self, eqn: JaxprEqn, *key: Hashable) -> None:
+        own = self.equation_ids[id(eqn)] = self._ids[key]
+        for place, var in enumerate(eqn.outvars):
+            self._value_ids[var] = self._ids[own, place, kind_of(var)]
+
+
+def _traces_of(programs: Sequence[ClosedJaxpr]) -> list[_Trace]:
+    """Returns the programs as traces, or raises if they differ in their collectives."""
+    ids: _Ids = collections.defaultdict(itertools.count().__next__)
+    traces = [_Trace(program, ids) for program in programs]
+    if len({str([_describe(step.joint) for step in t.steps]) for t in traces}) > 1:
+        raise NotTraceable  # The eager engine says what differs.
+    shared = set.intersection(*(set(t.equation_ids.values()) for t in traces))
+    for trace in traces:
+        trace.share(shared)
+    return traces
 
 
 class _Merge:
-    """The values of all traces, while their program is traced."""
+    """The values of all traces, by id, while their program is traced."""
 
-    def __init__(self, traces: Sequence[_Trace], numbers: Sequence[int]) -> None:
+    def __init__(self, traces: Sequence[_Trace], program_of: Sequence[int]) -> None:
         self._traces = traces
-        self._numbers = numbers
-        self._alike = set.intersection(*(set(t.digests.values()) for t in traces))
-        # What all traces compute alike, by its digest.
-        self._shared: dict[str, Any] = {}
+        self._program_of = program_of
+        self._values: dict[int, Any] = {}
 
-    def outputs(self) -> list[Any]:
-        texts = {str([_describe(step.joint) for step in t.steps]) for t in self._traces}
-        if len(texts) > 1:
-            raise NotTraceable  # The eager engine says what differs.
-        *before, last = range(len(self._traces[0].steps))
-        for number in before:
-            joint = [trace.steps[number].joint for trace in self._traces]
-            wanted = [[a for eqn in eqns for a in eqn.invars] for eqns in joint]
-            given = iter(self._computed(number, wanted))
-            for eqns in zip(*joint, strict=True):
-                outputs = _bind_together(eqns, given, self._numbers)
+    def outputs(self, inputs: Sequence[Any]) -> list[Any]:
+        for trace in self._traces:
+            for var, value in initial_values(trace.closed, inputs).items():
+                self._values[trace.id_of(var)] = value
+        *before, last = zip(*(trace.steps for trace in self._traces), strict=True)
+        for steps in before:
+            values = iter(self._wanted(steps))
+            for eqns in zip(*(step.joint for step in steps), strict=True):
+                given = [next(values) for _ in eqns[0].invars]
+                outputs = _bind_together(eqns, given, self._program_of)
                 for trace, eqn in zip(self._traces, eqns, strict=True):
-                    trace.values.update(zip(eqn.outvars, outputs, strict=True))
-        return self._computed(last, [trace.jaxpr.outvars for trace in self._traces])
+                    ids = map(trace.id_of, eqn.outvars)
+                    self._values.update(zip(ids, outputs, strict=True))
+        return self._wanted(last)
 
-    def _computed(self, number: int, wanted: Sequence[Sequence[Any]]) -> list[Any]:
-        """Returns what is wanted of each trace after the work of a step."""
-        traces = self._traces
-        self._share(number)
-        works = [
-            [
-                eqn
-                for eqn in t.steps[number].work
-                if t.digests[id(eqn)] not in self._shared
-            ]
-            for t in traces
-        ]
-        kept = [
-            [v for eqn in work for v in eqn.outvars if t.last_uses.get(v, -1) > number]
-            for t, work in zip(traces, works, strict=True)
-        ]
-        columns = list(zip(*wanted, strict=True))
-        differing = [column for column in columns if not self._are_alike(column)]
-        largest = [_largest(column).shape for column in differing]
-
-        def branch(index: int) -> Callable[[], Any]:
-            trace = traces[index]
-
-            def run() -> Any:
-                values = dict(trace.values)
-                for eqn in works[index]:
-                    values.update(self._outputs_of(eqn, trace, values))
-                made = [
-                    fitted(self._read(column[index], trace, values), shape)
-                    for column, shape in zip(differing, largest, strict=True)
-                ]
-                own = [
-                    [values[v] if i == index else jnp.zeros(*kind_of(v)) for v in each]
-                    for i, each in enumerate(kept)
-                ]
-                return made, own
-
-            return run
-
-        has_effects = any(eqn.effects for work in works for eqn in work)
-        if not (differing or any(kept) or has_effects):
-            return [
-                self._read(column[0], traces[0], traces[0].values) for column in columns
-            ]
-        made, own = lax.switch(
-            jnp.asarray(self._numbers)[lax.axis_index(AXIS)],
-            [branch(index) for index in range(len(traces))],
-        )
-        for trace, variables, values in zip(traces, kept, own, strict=True):
-            trace.values.update(zip(variables, values, strict=True))
-        found = iter(made)
-        return [
-            self._read(column[0], traces[0], traces[0].values)
-            if self._are_alike(column)
-            else next(found)
+    def _wanted(self, steps: Sequence[_Step]) -> list[Any]:
+        """Computes a step, given that of each trace; returns what is wanted of it."""
+        traces, values = self._traces, self._values
+        _evaluate(traces[0], steps[0].shared, values)
+        columns = list(zip(*(step.wanted for step in steps), strict=True))
+        differs = [
+            len({t.id_of(x) for t, x in zip(traces, column, strict=True)}) > 1
             for column in columns
         ]
+        differing = [*itertools.compress(columns, differs)]
+        shapes = [_largest(column).shape for column in differing]
+        kept = {key: var for step in steps for key, var in step.kept.items()}
 
-    def _share(self, number: int) -> None:
-        """Computes once what all traces compute alike."""
-        first = self._traces[0]
-        for eqn in first.steps[number].work:
-            own = first.digests[id(eqn)]
-            if own in self._alike:
-                self._shared[own] = True
-                for var, value in self._outputs_of(eqn, first, first.values):
-                    self._shared[first.digests[var]] = value
+        def branch(index: int) -> tuple[list[Any], dict[int, Any]]:
+            trace, known = traces[index], dict(values)
+            _evaluate(trace, steps[index].own, known)
+            made = [
+                fitted(_read(trace, column[index], known), shape)
+                for column, shape in zip(differing, shapes, strict=True)
+            ]
+            # What other traces keep is never read by the replicas of this one.
+            return made, {
+                key: known[key] if key in known else jnp.zeros(*kind_of(var))
+                for key, var in kept.items()
+            }
 
-    def _are_alike(self, atoms: Sequence[Any]) -> bool:
-        """Returns whether values, one for each trace, are one."""
-        pairs = zip(self._traces, atoms, strict=True)
-        return len({trace.digest_of(atom) for trace, atom in pairs}) == 1
-
-    def _outputs_of(
-        self, eqn: JaxprEqn, trace: _Trace, values: Values
-    ) -> Iterator[tuple[Var, Any]]:
-        given = [self._read(atom, trace, values) for atom in eqn.invars]
-        return zip(eqn.outvars, bind(eqn, given, eqn.params), strict=True)
-
-    def _read(self, atom: Any, trace: _Trace, values: Values) -> Any:
-        if not isinstance(atom, Var):
-            return jnp.asarray(atom.val, atom.aval.dtype)
-        value = self._shared.get(trace.digests[atom])
-        return fitted(values[atom], kind_of(atom)[0]) if value is None else value
+        made: list[Any] = []
+        if differing or kept or any(eqn.effects for step in steps for eqn in step.own):
+            own_index = jnp.asarray(self._program_of, jnp.int32)[lax.axis_index(AXIS)]
+            branches = [functools.partial(branch, i) for i in range(len(traces))]
+            made, new = lax.switch(own_index, branches)
+            values.update(new)
+        found = iter(made)
+        return [
+            next(found) if is_own else _read(traces[0], column[0], values)
+            for column, is_own in zip(columns, differs, strict=True)
+        ]
 
 
-def _steps_of(eqns: Sequence[JaxprEqn]) -> list[_Step]:
-    """Returns the equations in steps, each as early as what they need is known."""
-    steps = [_Step([], [])]
-    known_at: dict[Any, int] = {}
+def _evaluate(trace: _Trace, eqns: Iterable[JaxprEqn], values: dict[int, Any]) -> None:
     for eqn in eqns:
+        given = [_read(trace, atom, values) for atom in eqn.invars]
+        outputs = bind(eqn, given, eqn.params)
+        values.update(zip(map(trace.id_of, eqn.outvars), outputs, strict=True))
+
+
+def _read(trace: _Trace, atom: Any, values: dict[int, Any]) -> Any:
+    if not isinstance(atom, Var):
+        return jnp.asarray(atom.val, atom.aval.dtype)
+    return fitted(values[trace.id_of(atom)], kind_of(atom)[0])
+
+
+def _steps_of(jaxpr: Jaxpr) -> list[_Step]:
+    """Returns the equations in steps, each as early as what they need is known."""
+    steps = [_Step()]
+    known_at: dict[Any, int] = {}
+    for eqn in jaxpr.eqns:
         given = [atom for atom in eqn.invars if isinstance(atom, Var)]
-        number = max((known_at.get(atom, 0) for atom in given), default=0)
+        step_index = max((known_at.get(atom, 0) for atom in given), default=0)
         is_joint = is_collective(eqn) or _hides_collective(eqn)
-        if is_joint and number == len(steps) - 1:
-            steps.append(_Step([], []))
-        (steps[number].joint if is_joint else steps[number].work).append(eqn)
-        known_at |= dict.fromkeys(eqn.outvars, number + is_joint)
+        if is_joint and step_index == len(steps) - 1:
+            steps.append(_Step())
+        (steps[step_index].joint if is_joint else steps[step_index].own).append(eqn)
+        known_at |= dict.fromkeys(eqn.outvars, step_index + is_joint)
+    for step in steps:
+        step.wanted = [atom for eqn in step.joint for atom in eqn.invars]
+    steps[-1].wanted = list(jaxpr.outvars)
     return steps
 
 
@@ -275,23 +263,26 @@ def _describe(joint: Sequence[JaxprEqn]) -> str:
 
 
 def _bind_together(
-    eqns: Sequence[JaxprEqn], inputs: Iterator[Any], numbers: Sequence[int]
+    eqns: Sequence[JaxprEqn], given: list[Any], program_of: Sequence[int]
 ) -> list[Any]:
     """Returns the outputs of the same collective, loop or branch in all traces."""
     first = eqns[0]
-    given = [next(inputs) for _ in first.invars]
     if is_collective(first):
         return bind(first, given, first.params)
     if first.primitive.name not in ("cond", "while", "scan"):
         raise NotTraceable
     columns = zip(*map(inner_programs, eqns), strict=True)
-    inside = iter([merged(programs, numbers) for programs in columns])
+    inside = iter([merged(programs, program_of) for programs in columns])
     return bind(first, given, changed_params(first, lambda _: next(inside)))
 
 
 def _hides_collective(eqn: JaxprEqn) -> bool:
     """Returns whether a collective is inside of this equation."""
     return any(has_collective(inner) for inner in inner_jaxprs(eqn))
+
+
+def _largest_of_each(rows: Sequence[Sequence[Any]]) -> list[jax.ShapeDtypeStruct]:
+    return [_largest(column) for column in zip(*rows, strict=True)]
 
 
 def _largest(atoms: Sequence[Any]) -> jax.ShapeDtypeStruct:
@@ -315,18 +306,18 @@ def _with_weak_type_of(like: jax.ShapeDtypeStruct, value: jax.Array) -> jax.Arra
     )
 
 
-def _text_of(eqn: JaxprEqn, known: _Known) -> str:
+def _text_of(eqn: JaxprEqn, ids: _Ids) -> str:
     """Returns a text that is equal only for equations that do the same."""
-    texts = [eqn.primitive.name, describe_params(eqn), *_identities(eqn, known)]
+    texts = [eqn.primitive.name, describe_params(eqn), *_identities(eqn, ids)]
     for inner in inner_programs(eqn):
         for inner_eqn in all_equations(inner.jaxpr):
-            texts += _identities(inner_eqn, known)
+            texts += _identities(inner_eqn, ids)
         texts += [line for line, _ in describe_lines(inner.jaxpr)]
         texts += [digest(value) for _, value in find_constants(inner)]
     return "\n".join(texts)
 
 
-def _identities(eqn: JaxprEqn, known: _Known) -> Iterator[str]:
+def _identities(eqn: JaxprEqn, ids: _Ids) -> Iterator[str]:
     """Yields what tells parameters apart whose text is equal.
 
     Text leaves out what a function closes over, and most of a large array.
@@ -340,4 +331,4 @@ def _identities(eqn: JaxprEqn, known: _Known) -> Iterator[str]:
         elif not isinstance(leaf, ClosedJaxpr | Jaxpr):
             # By equality: different ones may have the same hash.
             key = (type(leaf), leaf) if isinstance(leaf, Hashable) else id(leaf)
-            yield str(known.setdefault(key, len(known)))
+            yield str(ids[key])
