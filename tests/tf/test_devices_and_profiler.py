@@ -51,7 +51,6 @@ def test_custom_strategy_of_tensorflows_kind_says_how_to_extend():
     ("call", "advice"),
     [
         (lambda: tf.compat.v1.gfile.Exists, "tf.io.gfile.exists"),
-        (lambda: tf.compat.v1.gradients, "tf.GradientTape"),
         (lambda: tf.compat.v1.get_default_graph, "no graphs"),
         (lambda: tf.compat.v1.trainable_variables, "tf.Module"),
         (lambda: tf.compat.v1.train.MonitoredTrainingSession, "mirrax.train.resumable"),

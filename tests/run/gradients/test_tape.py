@@ -559,3 +559,45 @@ def test_what_a_target_does_not_depend_on_has_no_jacobian(engine):
         return tape.jacobian(y, other, unconnected_gradients="zero")
 
     assert engine(program)().shape == (2, 3, 1)
+
+
+# Tapes of what was computed before.
+
+
+def test_a_tape_records_what_its_function_computed_before(weight):
+    def step(x):
+        y = x * x * weight
+        with mirrax.GradientTape(records_past=True) as tape:
+            z = y * 2.0
+        return tape.gradient(z, [x, weight])
+
+    assert [float(g) for g in in_function(step, 2.0)] == [24, 8]
+
+
+def test_gradients_of_what_was_computed_before_have_gradients(weight):
+    def step(x):
+        y = x * x * x
+        for _ in range(2):
+            with mirrax.GradientTape(records_past=True) as tape:
+                pass
+            y = tape.gradient(y, x)
+        return y
+
+    assert in_function(step, 2.0) == 12
+
+
+def test_a_tape_of_the_past_is_asked_while_it_records(weight):
+    def step(x):
+        y = x * x
+        with mirrax.GradientTape(records_past=True) as tape:
+            first = tape.gradient(y, x)
+            z = y * first
+            return first, tape.gradient(z, x)
+
+    assert [float(g) for g in in_function(step, 2.0)] == [4, 24]
+
+
+def test_code_that_runs_eagerly_has_no_record_of_the_past(weight):
+    tape = mirrax.GradientTape(records_past=True)
+    with pytest.raises(RuntimeError, match=r"records_past=True.*Enter a tape"), tape:
+        pass

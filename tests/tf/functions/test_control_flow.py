@@ -399,3 +399,43 @@ def test_tapes_watch_only_tensors_and_variables():
         with pytest.raises(ValueError, match=r"ndarray, not tf\.Tensor.*Convert"):
             tape.watch(np.ones(2))
         tape.watch([tf.constant(1.0), tf.Variable(1.0)])
+
+
+def test_functions_ask_for_gradients_without_a_tape():
+    v = tf.Variable(2.0)
+
+    @tf.function
+    def penalty(x):
+        y = x * x * v
+        (slope,) = tf.gradients(y, x)
+        return slope, tf.gradients(slope, [x, v]), tf.gradients(v, x)
+
+    slope, others, unconnected = penalty(tf.constant(3.0))
+    assert (slope, others, unconnected) == (12, [4, 6], [None])
+
+
+def test_gradients_without_a_tape_have_weights():
+    @tf.function
+    def weighted(x):
+        weights = [tf.constant(2.0), None]
+        return tf.gradients([x * x, x * 3.0], x, grad_ys=weights)
+
+    assert weighted(tf.constant(3.0)) == [15]
+
+
+def test_functions_ask_for_second_derivatives():
+    second = tf.function(lambda x: tf.hessians(tf.reduce_sum(x**3), x))
+    (found,) = second(tf.constant([1.0, 2.0]))
+    np.testing.assert_allclose(found, [[6, 0], [0, 12]])
+
+
+def test_gradients_without_a_tape_need_a_function():
+    x = tf.constant(1.0)
+    with pytest.raises(RuntimeError, match=r"Use tf\.GradientTape instead"):
+        tf.gradients(x * x, x)
+
+
+def test_values_without_a_gradient_are_named_by_the_user():
+    x = tf.constant(1.0)
+    with pytest.raises(NotImplementedError, match=r"Use `tf\.stop_gradient`"):
+        tf.gradients(x * x, x, stop_gradients=[x])

@@ -49,6 +49,8 @@ class GradientTape:
         persistent: Accepted for ported programs; every tape can be asked repeatedly.
         watch_accessed_variables: Whether trainable variables are watched without
             `watch`.
+        records_past: Whether it also records what the function around it, which must
+            be compiled, has computed before.
 
     >>> w = mirrax.Variable(3.0)
     >>> @mirrax.function
@@ -61,8 +63,12 @@ class GradientTape:
     """
 
     def __init__(
-        self, persistent: bool = False, watch_accessed_variables: bool = True
+        self,
+        persistent: bool = False,
+        watch_accessed_variables: bool = True,
+        records_past: bool = False,
     ) -> None:
+        self._records_past = records_past
         self._number = next(_numbers)
         self._uses = _Uses(watch_accessed_variables)
         self._recording: Recording | None = None
@@ -75,6 +81,12 @@ class GradientTape:
         # In a derivative of a program the tape must be differentiated itself.
         has_marks = is_program(trace)
         if overlay is None or overlay.is_eager or not has_marks:
+            if self._records_past:
+                raise RuntimeError(
+                    "Only a compiled function knows what it has computed before. "
+                    "Received: records_past=True for a tape that is entered in code "
+                    "that runs eagerly. Enter a tape before the computation."
+                )
             # Entered again, it goes on with what it has.
             self._recording = self._recording or Recording(self._uses)
             self._recording.start()
@@ -83,8 +95,12 @@ class GradientTape:
         is_new = self._trace is None
         self._trace = trace
         self._uses.traces = traces_under_way()
-        self._mark("start" if is_new else "resume")
-        self._detach_values(overlay.values)
+        if is_new and self._records_past:
+            self._mark("past")
+            self._uses.values |= {v: [value] for v, value in overlay.values.items()}
+        else:
+            self._mark("start" if is_new else "resume")
+            self._detach_values(overlay.values)
         overlay.watchers.append(self._uses)
         return self
 
@@ -249,7 +265,7 @@ class GradientTape:
         return source_p.bind(as_array(weight), tape=self._number)
 
     def _mark(self, what: str) -> None:
-        self._state = "resume" if what == "start" else what
+        self._state = "resume" if what in ("past", "start") else what
         mark_p.bind(tape=self._number, what=what)
 
 

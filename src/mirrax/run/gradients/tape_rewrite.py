@@ -33,7 +33,7 @@ mark_p = Primitive("tape_mark")
 """Where a tape starts or stops to record.
 
 From `start` and `resume` on it records, from `pause` and `stop` on it does not. At
-`start` it forgets what it has.
+`start` it forgets what it has. At `past` it gets all that was computed before.
 """
 mark_p.def_abstract_eval(lambda **_: jax.core.ShapedArray((), jnp.bool_))
 
@@ -157,11 +157,14 @@ def _recorded(eqns: Iterable[JaxprEqn], tape: int) -> list[JaxprEqn]:
     """Returns what ran while the tape recorded, and its marks."""
     kept: list[JaxprEqn] = []
     is_kept = False
-    for eqn in eqns:
+    eqns = list(eqns)
+    for index, eqn in enumerate(eqns):
         if eqn.primitive is mark_p and eqn.params["tape"] == tape:
-            is_kept = eqn.params["what"] in ("start", "resume")
+            is_kept = eqn.params["what"] in ("past", "start", "resume")
             if eqn.params["what"] == "start":
                 kept.clear()
+            elif eqn.params["what"] == "past":
+                kept = eqns[:index]
             kept.append(eqn)
         elif is_kept:
             kept.append(eqn)

@@ -31,7 +31,13 @@ from mirrax.tf.missing_names import replacement_of
 from mirrax.tf.tensors.open_shapes import OpenShape
 from mirrax.tf.tensors.tensor import conjugate, is_string_tensor, is_traced, tensor
 
-__all__ = ["GradientTape", "UnconnectedGradients", "function"]
+__all__ = [
+    "GradientTape",
+    "UnconnectedGradients",
+    "function",
+    "gradients",
+    "hessians",
+]
 
 
 _LEAK = (
@@ -108,6 +114,57 @@ class GradientTape(mirrax.GradientTape):
         full = f"tf.GradientTape.{name}"
         advice = "" if name.startswith("_") else f" {replacement_of(full)}"
         raise AttributeError(f"`mirrax.tf` has no `{full}`.{advice}", name=name)
+
+
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    name: str = "gradients",
+    gate_gradients: bool = False,
+    aggregation_method: Any = None,
+    stop_gradients: Any = None,
+    unconnected_gradients: Any = UnconnectedGradients.NONE,
+) -> list[Any]:
+    """Returns the gradients of `ys`, added up, by each of `xs`; in `tf.function` only.
+
+    Args:
+        grad_ys: Weights for the values of `ys`, or None for each that has weight 1.
+        stop_gradients: Not supported: use `tf.stop_gradient`.
+    """
+    if stop_gradients is not None:
+        raise NotImplementedError(
+            "`stop_gradients` is not supported. Received: "
+            f"stop_gradients={stop_gradients!r}. Use `tf.stop_gradient` on its values."
+        )
+    sources = xs if isinstance(xs, list | tuple) else [xs]
+    if grad_ys is not None:
+        given = zip(nest.flatten(ys), nest.flatten(grad_ys), strict=True)
+        grad_ys = [
+            jnp.ones_like(y) if weight is None else weight for y, weight in given
+        ]
+    tape = _tape_of_the_past("gradients")
+    found = tape.gradient(ys, list(sources), grad_ys, unconnected_gradients)
+    return list(found)
+
+
+def hessians(ys: Any, xs: Any, **_: Any) -> list[Any]:
+    """Returns the second derivatives of `ys` by each of `xs`; in `tf.function` only."""
+    sources = xs if isinstance(xs, list | tuple) else [xs]
+    first = gradients(ys, sources)
+    tape = _tape_of_the_past("hessians")
+    return [tape.jacobian(g, x) for g, x in zip(first, sources, strict=True)]
+
+
+def _tape_of_the_past(name: str) -> GradientTape:
+    if not inside_function():
+        raise RuntimeError(
+            f"tf.{name} is not supported when eager execution is enabled. Use "
+            "tf.GradientTape instead, or call it in a `tf.function`."
+        )
+    tape = GradientTape(records_past=True)
+    with tape:
+        return tape
 
 
 def function(
