@@ -603,8 +603,9 @@ def test_objects_without_attributes_are_not_saved(path, obj):
         tf.saved_model.save(obj, path)
 
 
-def test_the_attribute_of_signatures_is_reserved(path):
-    module = tf.Module()
+@pytest.mark.parametrize("kind", [tf.Module, tf.train.Checkpoint])
+def test_the_attribute_of_signatures_is_reserved(path, kind):
+    module = kind()
     module.signatures = tf.Variable(1.0)
     with pytest.raises(ValueError, match=r"del obj\.signatures"):
         tf.saved_model.save(module, path)
@@ -615,6 +616,14 @@ def test_functions_that_were_never_called_say_so_when_loaded(path):
     loaded = tf.saved_model.load(path)
     with pytest.raises(ValueError, match=r"zero restored functions.*Call it once"):
         loaded.f(tf.constant(1.0))
+
+
+def test_functions_that_were_called_with_objects_say_so_when_loaded(path):
+    module = module_of(None, lambda x, scale: x * scale())
+    module.f(tf.constant(1.0), lambda: 2.0)
+    tf.saved_model.save(module, path)
+    with pytest.raises(ValueError, match="zero restored functions"):
+        tf.saved_model.load(path).f(tf.constant(1.0))
 
 
 def test_functions_that_were_never_called_are_saved_again(path, tmp_path):

@@ -209,6 +209,12 @@ class Function(mirrax.Function[..., Any]):
     ) -> None:
         if not callable(func):
             raise TypeError(f"`tf.function` takes a function. Received: {func!r}.")
+        for leaf in nest.flatten(input_signature):
+            if isinstance(leaf, np.dtype | type):
+                raise TypeError(
+                    "`input_signature` has a `tf.TensorSpec` for each argument. "
+                    f"Received: {leaf!r}. Write tf.TensorSpec([None], {leaf!r})."
+                )
         self.python_function = func
         self._autograph = autograph
         super().__init__(self.traceable(func), input_signature)

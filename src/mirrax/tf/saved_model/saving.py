@@ -96,7 +96,7 @@ def _require_attributes(obj: Any) -> None:
             "A saved object has functions and variables as attributes. Received: "
             f"{obj!r}. Set them on a `tf.Module`."
         )
-    held = vars(obj).get("signatures")
+    held = getattr(obj, "signatures", None)
     if held is not None and not (
         isinstance(obj, LoadedModel) and isinstance(held, types.MappingProxyType)
     ):
@@ -214,17 +214,19 @@ def _refuses(fn: Any, specs: Any) -> bool:
 
 
 def _traced_functions(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    calls = _traced_calls(value)
-    if not calls:
-        yield f"{path} ...", (_nothing, [])
-    for number, (args, kwargs) in enumerate(calls):
+    is_saved = False
+    for number, (args, kwargs) in enumerate(_traced_calls(value)):
         name = f"{path}@{number}" if number else path
         call = _literal_call(value, args, kwargs)
         if call is None:
+            is_saved = True
             yield name, (value, args)
         elif _is_literal(call):
+            is_saved = True
             concrete = value.get_concrete_function(*args, **kwargs)
             yield f"{name} {call!r}", (concrete, concrete.named_inputs)
+    if not is_saved:
+        yield f"{path} ...", (_nothing, [])
 
 
 def _loaded_functions(path: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -356,8 +358,8 @@ def _signatures(signatures: Any) -> Iterator[tuple[str, Any]]:
         concrete = given.get_concrete_function() if has_signature else given
         if not isinstance(concrete, ConcreteFunction):
             raise ValueError(
-                "A signature is a concrete function, or a `tf.function` with an "
-                f"`input_signature`. Received: {given!r}. Use its "
+                "Expected a TensorFlow function for a signature: a concrete function, "
+                f"or one with an `input_signature`. Received: {given!r}. Use its "
                 "`get_concrete_function`."
             )
         yield SIGNATURE + name, (_served(name, concrete), concrete.named_inputs)
