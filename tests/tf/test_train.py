@@ -399,3 +399,18 @@ def test_averages_of_variables_need_no_correction():
     weight.assign(8.0)
     average.apply([weight])
     np.testing.assert_allclose(average.average(weight), 4.4, rtol=1e-6)
+
+
+def test_object_of_a_checkpoint_can_be_deleted(tmp_path):
+    checkpoint = tf.train.Checkpoint(a=tf.Variable(1.0), b=tf.Variable(2.0))
+    del checkpoint.a
+    path = checkpoint.save(str(tmp_path / "ckpt"))
+    assert not any(name.startswith("a/") for name, _ in tf.train.list_variables(path))
+    with pytest.raises(AttributeError):
+        del checkpoint.a
+
+
+def test_errors_have_a_message():
+    with pytest.raises(tf.errors.NotFoundError) as caught:
+        tf.io.read_file("/no/such/file")
+    assert "/no/such/file" in caught.value.message

@@ -42,6 +42,17 @@ class UnauthenticatedError(PermissionError):
     """A request has no valid credentials."""
 
 
+for _kind in (
+    AlreadyExistsError,
+    DataLossError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    OutOfRangeError,
+):
+    setattr(_kind, "message", property(str))  # noqa: B010 - not of Python's errors
+
+
 @contextlib.contextmanager
 def of_files() -> Iterator[None]:
     """Converts Python's file errors to TensorFlow's."""
