@@ -61,9 +61,9 @@ def of_files() -> Iterator[None]:
     except (NotFoundError, AlreadyExistsError):
         raise
     except FileNotFoundError as error:
-        raise NotFoundError(*error.args) from error
+        raise NotFoundError(error.errno, error.strerror, error.filename) from error
     except FileExistsError as error:
-        raise AlreadyExistsError(*error.args) from error
+        raise AlreadyExistsError(error.errno, error.strerror, error.filename) from error
     except (IsADirectoryError, NotADirectoryError) as error:
         raise FailedPreconditionError(str(error)) from error
 
