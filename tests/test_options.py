@@ -32,6 +32,13 @@ def test_reduce_op_is_the_enum_or_its_name(op, expected):
     assert parse_reduce_op(op) is expected
 
 
+def test_run_options_can_be_unpacked_and_replaced():
+    is_dynamic, *others = RunOptions()
+    assert (is_dynamic, others) == (True, [False, None])
+    changed = RunOptions()._replace(experimental_xla_options=1)
+    assert changed == RunOptions(experimental_xla_options=1)
+
+
 @pytest.mark.parametrize("op", ["max", "", None, 1, "SUM "], ids=repr)
 def test_another_reduce_op_is_refused(op):
     with pytest.raises(

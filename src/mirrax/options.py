@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import numbers
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 E = TypeVar("E", bound=enum.Enum)
 
@@ -152,8 +152,7 @@ class CommunicationOptions:
         object.__setattr__(self, "cpu_sum", parse_enum(CpuSum, self.cpu_sum))
 
 
-@dataclasses.dataclass(frozen=True)
-class RunOptions:
+class RunOptions(NamedTuple):
     """Options of `Strategy.run`, accepted for ported programs, without effect.
 
     >>> strategy = mirrax.OneDeviceStrategy("CPU:0")

@@ -17,3 +17,10 @@ def test_a_batch_size_that_does_not_divide_is_refused():
 def test_functions_are_called_per_worker():
     mode = InputOptions().experimental_replication_mode
     assert mode is InputReplicationMode.PER_WORKER
+
+
+def test_input_options_can_be_unpacked_and_replaced():
+    on_device, *_, buffer_size = InputOptions()
+    assert (on_device, buffer_size) == (True, 1)
+    changed = InputOptions()._replace(experimental_fetch_to_device=False)
+    assert changed == InputOptions(experimental_fetch_to_device=False)

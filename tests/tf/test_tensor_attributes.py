@@ -43,6 +43,8 @@ def test_lists_with_tensors_in_a_compiled_function():
     ("expression", "expected"),
     [
         ("x.shape.as_list()", [2, 3]),
+        ("x.shape.is_compatible_with([None, 3])", True),
+        ("x.shape.with_rank(2).as_list()", [2, 3]),
         ("x.shape.num_elements()", 6),
         ("[x.shape.ndims for _ in range(2)]", [2, 2]),
         ("tf.TensorSpec([None, 2]).shape.as_list()", [None, 2]),

@@ -366,3 +366,51 @@ def test_callbacks_are_called_after_a_save(tmp_path):
     assert calls == [first, "saved", second, "saved"]
     with pytest.raises(ValueError, match=r"takes the path.*has 2 parameters\. Bind"):
         tf.train.CheckpointOptions(experimental_write_callbacks=[lambda a, b: None])
+
+
+def test_checkpoint_waits_for_a_save_in_the_background(tmp_path):
+    weight = tf.Variable(1.0)
+    checkpoint = tf.train.Checkpoint(weight=weight)
+    options = tf.train.CheckpointOptions(enable_async=True)
+    path = checkpoint.save(str(tmp_path / "ckpt"), options)
+    checkpoint.sync()
+    assert tf.train.latest_checkpoint(str(tmp_path)) == path
+
+
+@pytest.mark.parametrize("state", ["text", b"\xff\x00"], ids=["text", "bytes"])
+def test_checkpoint_keeps_the_state_of_python_objects(tmp_path, state):
+    class Kept(tf.train.experimental.PythonState):
+        def serialize(self):
+            return state
+
+        def deserialize(self, string_value):
+            self.restored = string_value
+
+    kept = Kept()
+    checkpoint = tf.train.Checkpoint(kept=kept)
+    checkpoint.restore(checkpoint.save(str(tmp_path / "ckpt")))
+    assert kept.restored == (state.encode() if isinstance(state, str) else state)
+
+
+def test_averages_of_variables_need_no_correction():
+    weight = tf.Variable(4.0)
+    average = tf.train.ExponentialMovingAverage(0.9, zero_debias=True)
+    average.apply([weight])
+    weight.assign(8.0)
+    average.apply([weight])
+    np.testing.assert_allclose(average.average(weight), 4.4, rtol=1e-6)
+
+
+def test_object_of_a_checkpoint_can_be_deleted(tmp_path):
+    checkpoint = tf.train.Checkpoint(a=tf.Variable(1.0), b=tf.Variable(2.0))
+    del checkpoint.a
+    path = checkpoint.save(str(tmp_path / "ckpt"))
+    assert not any(name.startswith("a/") for name, _ in tf.train.list_variables(path))
+    with pytest.raises(AttributeError):
+        del checkpoint.a
+
+
+def test_errors_have_a_message():
+    with pytest.raises(tf.errors.NotFoundError) as caught:
+        tf.io.read_file("/no/such/file")
+    assert "/no/such/file" in caught.value.message

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from typing import NamedTuple
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,8 +54,7 @@ class InputReplicationMode(enum.Enum):
     PER_REPLICA = "PER_REPLICA"
 
 
-@dataclasses.dataclass(frozen=True)
-class InputOptions:
+class InputOptions(NamedTuple):
     """Options of distributed input.
 
     >>> InputOptions(experimental_fetch_to_device=False).experimental_fetch_to_device

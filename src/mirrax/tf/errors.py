@@ -42,6 +42,17 @@ class UnauthenticatedError(PermissionError):
     """A request has no valid credentials."""
 
 
+for _kind in (
+    AlreadyExistsError,
+    DataLossError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    OutOfRangeError,
+):
+    setattr(_kind, "message", property(str))  # noqa: B010 - not of Python's errors
+
+
 @contextlib.contextmanager
 def of_files() -> Iterator[None]:
     """Converts Python's file errors to TensorFlow's."""
@@ -50,9 +61,9 @@ def of_files() -> Iterator[None]:
     except (NotFoundError, AlreadyExistsError):
         raise
     except FileNotFoundError as error:
-        raise NotFoundError(*error.args) from error
+        raise NotFoundError(error.errno, error.strerror, error.filename) from error
     except FileExistsError as error:
-        raise AlreadyExistsError(*error.args) from error
+        raise AlreadyExistsError(error.errno, error.strerror, error.filename) from error
     except (IsADirectoryError, NotADirectoryError) as error:
         raise FailedPreconditionError(str(error)) from error
 

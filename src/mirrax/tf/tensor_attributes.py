@@ -23,7 +23,17 @@ from mirrax.tf.tensors.host_tensors import HostTensor
 from mirrax.tf.tensors.tensor import operands
 from mirrax.tf.tensors.tensor_shape import TensorShape
 
-OF_SHAPES = ("as_list", "dims", "is_fully_defined", "ndims", "num_elements", "rank")
+OF_SHAPES = (
+    "as_list",
+    "assert_is_compatible_with",
+    "dims",
+    "is_compatible_with",
+    "is_fully_defined",
+    "ndims",
+    "num_elements",
+    "rank",
+    "with_rank",
+)
 _KINDS = {
     "is_bool": jnp.bool_,
     "is_complex": jnp.complexfloating,

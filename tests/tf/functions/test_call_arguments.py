@@ -121,3 +121,8 @@ def test_type_errors_of_the_function_itself_are_its_own():
 
     with pytest.raises(TypeError, match="has no len"):
         fails(tf.constant(1.0))
+
+
+def test_dtypes_are_no_signature():
+    with pytest.raises(TypeError, match=r"`tf\.TensorSpec` for each.*Write tf\.T"):
+        tf.function(lambda x: x, input_signature=[tf.float32])

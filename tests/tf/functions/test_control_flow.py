@@ -334,3 +334,68 @@ def test_both_branches_of_a_condition_may_write_to_an_array():
         return array.stack()
 
     assert clipped(tf.constant([1.0, -2.0, 3.0])).numpy().tolist() == [1, 0, 3]
+
+
+@everywhere
+def test_steps_have_no_gradient(place):
+    @place
+    def gradients(x):
+        steps = (tf.floor, tf.round, tf.math.ceil, tf.math.rint)
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            results = [step(x) for step in steps]
+            results.append(tf.math.floordiv(x, 2.0))
+        return [tape.gradient(result, x) for result in results]
+
+    assert gradients(tf.constant(1.5)) == [None] * 5
+
+
+@everywhere
+def test_gradients_of_complex_numbers_are_those_of_tensorflow(place):
+    @place
+    def gradients(z):
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(z)
+            real, whole = tf.abs(z) ** 2, z * z
+        weight = tf.constant(1.0 + 1.0j)
+        return tape.gradient(real, z), tape.gradient(whole, z, weight)
+
+    real, whole = gradients(tf.constant(1.0 + 2.0j))
+    np.testing.assert_allclose(real, 2 + 4j, rtol=1e-6)
+    # The weight times the conjugate of the derivative.
+    np.testing.assert_allclose(whole, (1 + 1j) * (2 - 4j), rtol=1e-6)
+
+
+def test_gradients_of_ones_own_get_complex_numbers_as_in_tensorflow():
+    @tf.custom_gradient
+    def identity(z):
+        return z, lambda upstream: upstream * tf.constant(1j)
+
+    z = tf.constant(1.0 + 2.0j)
+    with tf.GradientTape() as tape:
+        tape.watch(z)
+        y = identity(z)
+    assert tape.gradient(y, z, tf.constant(2.0 + 0j)) == 2j
+
+
+@everywhere
+def test_gradients_of_ones_own_take_keywords(place):
+    @tf.custom_gradient
+    def scaled(x, scale=2.0):
+        return x, lambda upstream: upstream * scale
+
+    @place
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = scaled(x, scale=3.0)
+        return tape.gradient(y, x)
+
+    assert gradient(tf.constant(1.0)) == 3
+
+
+def test_tapes_watch_only_tensors_and_variables():
+    with tf.GradientTape() as tape:
+        with pytest.raises(ValueError, match=r"ndarray, not tf\.Tensor.*Convert"):
+            tape.watch(np.ones(2))
+        tape.watch([tf.constant(1.0), tf.Variable(1.0)])

@@ -164,7 +164,8 @@ def _is_zero(unconnected: Any) -> bool:
     choice = str(getattr(unconnected, "value", unconnected)).lower()
     if choice not in ("none", "zero"):
         raise ValueError(
-            f'`unconnected_gradients` must be "none" or "zero". Received: {choice!r}.'
+            f"Unknown value for unconnected_gradients: {choice!r}. It must be 'none' "
+            "or 'zero'."
         )
     return choice == "zero"
 

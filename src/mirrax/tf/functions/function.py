@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from typing_extensions import override
 
 import mirrax
@@ -28,9 +29,13 @@ from mirrax.tf.functions.concrete_functions import BoundFunction, ConcreteFuncti
 from mirrax.tf.functions.python_functions import inside_function
 from mirrax.tf.missing_names import replacement_of
 from mirrax.tf.tensors.open_shapes import OpenShape
-from mirrax.tf.tensors.tensor import is_string_tensor, is_traced, tensor
+from mirrax.tf.tensors.tensor import conjugate, is_string_tensor, is_traced, tensor
 
-__all__ = ["GradientTape", "UnconnectedGradients", "function"]
+__all__ = [
+    "GradientTape",
+    "UnconnectedGradients",
+    "function",
+]
 
 
 _LEAK = (
@@ -49,6 +54,28 @@ class UnconnectedGradients(enum.Enum):
 
 class GradientTape(mirrax.GradientTape):
     """`tf.GradientTape`."""
+
+    def watch(self, tensor: Any) -> None:
+        for leaf in nest.flatten(tensor):
+            if isinstance(leaf, np.ndarray | bool | int | float | str):
+                raise ValueError(
+                    "A tape watches tensors and variables. Received: "
+                    f"{type(leaf).__name__}, not tf.Tensor or tf.Variable. Convert it "
+                    "with `tf.convert_to_tensor`, and use the result."
+                )
+        super().watch(tensor)
+
+    def gradient(
+        self,
+        target: Any,
+        sources: Any,
+        output_gradients: Any = None,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+    ) -> Any:
+        # Those of JAX are the complex conjugates of TensorFlow's.
+        weights = jax.tree.map(conjugate, output_gradients)
+        found = super().gradient(target, sources, weights, unconnected_gradients)
+        return jax.tree.map(conjugate, found)
 
     def jacobian(
         self,
@@ -72,8 +99,9 @@ class GradientTape(mirrax.GradientTape):
         rows, others = target.shape[:1], source.shape[:1]
         if rows != others or min(target.ndim, source.ndim) < 2:
             raise ValueError(
-                "Target and source must have rank at least 2, and the same number of "
-                f"rows. Received: {tuple(target.shape)} and {tuple(source.shape)}."
+                "Need first dimension of target and source to agree, and both of rank "
+                f"2 at least. Received: {tuple(target.shape)} and "
+                f"{tuple(source.shape)}."
             )
         whole = self.jacobian(target, source, UnconnectedGradients.ZERO)
         # Each row depends only on its own row: the other blocks are zero.
@@ -128,6 +156,12 @@ class Function(mirrax.Function[..., Any]):
     ) -> None:
         if not callable(func):
             raise TypeError(f"`tf.function` takes a function. Received: {func!r}.")
+        for leaf in nest.flatten(input_signature):
+            if isinstance(leaf, np.dtype | type):
+                raise TypeError(
+                    "`input_signature` has a `tf.TensorSpec` for each argument. "
+                    f"Received: {leaf!r}. Write tf.TensorSpec([None], {leaf!r})."
+                )
         self.python_function = func
         self._autograph = autograph
         super().__init__(self.traceable(func), input_signature)

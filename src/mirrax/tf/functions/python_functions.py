@@ -20,7 +20,7 @@ from mirrax.tf.device_specs import DeviceSpec
 from mirrax.tf.errors import NotCompilable
 from mirrax.tf.exports import export
 from mirrax.tf.tensors.host_tensors import HostTensor, host
-from mirrax.tf.tensors.tensor import is_traced, tensor
+from mirrax.tf.tensors.tensor import conjugate, is_traced, tensor
 
 _PRIVATE = frozenset(globals())
 
@@ -106,8 +106,19 @@ def _dtype(kind: Any) -> Any:
 
 
 def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function with the gradient that `f` returns beside its result."""
+    """Returns a function with the gradient that `f` returns beside its result.
 
+    Keyword arguments have no gradient.
+    """
+
+    @functools.wraps(f)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return _with_gradient(functools.partial(f, **kwargs), args)
+
+    return wrapped
+
+
+def _with_gradient(f: Callable[..., Any], args: Any) -> Any:
     @jax.custom_vjp
     def call(*args: Any) -> Any:
         return jax.tree.map(tensor, f(*args)[0])
@@ -119,7 +130,7 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
     def backward(args: Any, upstream: Any) -> Any:
         _, gradient = f(*args)
         many = upstream if isinstance(upstream, tuple | list) else (upstream,)
-        found = gradient(*many)
+        found = gradient(*map(conjugate, many))
         gradients = tuple(found) if isinstance(found, tuple | list) else (found,)
         if len(gradients) != len(args):
             raise ValueError(
@@ -127,22 +138,17 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
                 f"but returned {len(gradients)} instead. Received: {f!r}. Return one "
                 "for each argument."
             )
-        return gradients
+        return tuple(map(conjugate, gradients))
 
     call.defvjp(forward, backward)
-
-    @functools.wraps(f)
-    def wrapped(*args: Any) -> Any:
-        arrays = [tensor(value) for value in args]
-        if inside_function():
-            # There JAX raises for variables.
-            return call(*arrays)
-        with mirrax.GradientTape() as tape:
-            result = call(*arrays)
-        reads = tape.watched_variables()
-        return _refusing_gradients(f, result, reads) if reads else result
-
-    return wrapped
+    arrays = [tensor(value) for value in args]
+    if inside_function():
+        # There JAX raises for variables.
+        return call(*arrays)
+    with mirrax.GradientTape() as tape:
+        result = call(*arrays)
+    reads = tape.watched_variables()
+    return _refusing_gradients(f, result, reads) if reads else result
 
 
 def _refusing_gradients(f: Any, result: Any, variables: Any) -> Any:

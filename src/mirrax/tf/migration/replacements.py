@@ -135,7 +135,6 @@ REPLACEMENTS: dict[str, str] = {
     "tf.test": "`tf.test.TestCase`, `main` and `compute_gradient`, or pytest",
     "tf.tpu": "TPUStrategy: JAX starts the TPUs itself",
     "tf.train": "the same name in `tf.compat.v1.train`, or `tf.keras.optimizers`",
-    "tf.train.Coordinator": "`threading.Event`",
     "tf.train.SequenceExample": "`tf.train.Example` with lists",
     "tf.types": "`jax.typing`",
     "tf.xla": "`tf.function`, which is always compiled by XLA",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import re
-from collections.abc import Sequence
+import types
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -13,11 +15,17 @@ import jax
 import mirrax
 from mirrax import TensorSpec, Variable, train
 from mirrax.tf import nest
+from mirrax.tf.functions.concrete_functions import ConcreteFunction
+from mirrax.tf.functions.function import Function
 from mirrax.tf.saved_model.options import (
+    ASSETS_DIRECTORY,
     CALL,
     DEFAULT_SERVING_SIGNATURE_DEF_KEY,
+    SERVING,
     SIGNATURE,
+    Asset,
 )
+from mirrax.tf.variables.module import is_saved
 from mirrax.tf.variables.variable_methods import with_methods
 
 # What `model.export` of Keras writes.
@@ -32,6 +40,11 @@ _TRACE = re.compile(r"(?:@\d+)?(?: (.*))?", re.DOTALL)
 
 def load(export_dir: Any, tags: Any = None, options: Any = None) -> LoadedModel:
     """Loads a saved model; its variables are created in the current scope."""
+    if tags is not None and {SERVING} != ({tags} if isinstance(tags, str) else {*tags}):
+        raise ValueError(
+            f"A saved model has one program for each function, tagged {SERVING!r}. "
+            f"Received: tags={tags!r}. Omit them."
+        )
     exported = train.load_exported(export_dir)
     model = LoadedModel(exported.variables)
     for variable in exported.variables:
@@ -47,20 +60,34 @@ def load(export_dir: Any, tags: Any = None, options: Any = None) -> LoadedModel:
             served.setdefault(name, []).append((fn, outputs))
         else:
             path, call = _path_and_call(name)
-            traces.setdefault(path, []).append(fn if call is None else Trace(fn, *call))
-    for name, programs in served.items():
-        model.signatures[name.removeprefix(SIGNATURE)] = Signature(programs)
+            if isinstance(call, str):
+                asset = os.path.join(export_dir, ASSETS_DIRECTORY, call)
+                _put(model, path, Asset(asset))
+                continue
+            found = traces.setdefault(path, [])
+            if call is not ...:
+                found.append(fn if call is None else Trace(fn, *call))
+    signatures = {
+        name.removeprefix(SIGNATURE): Signature(programs)
+        for name, programs in served.items()
+    }
     for path, found in traces.items():
         is_plain = len(found) == 1 and not isinstance(found[0], Trace)
-        _put(model, path, found[0] if is_plain else Traces(path, found))
-    if not model.signatures and _SERVE in exported.functions:
+        value = _as_function(found[0]) if is_plain else Traces(path, found)
+        _put(model, path, value)
+    if not signatures and _SERVE in exported.functions:
         outputs = exported.output_signatures[_SERVE]
         signature = Signature([(exported.functions[_SERVE], outputs)])
-        model.signatures = {
+        signatures = {
             _SERVE: signature,
             DEFAULT_SERVING_SIGNATURE_DEF_KEY: signature,
         }
+    model.signatures = types.MappingProxyType(signatures)
     return model
+
+
+def _as_function(fn: mirrax.Function[..., Any]) -> Function:
+    return Function(fn.fn, fn.input_signature, autograph=False)
 
 
 def contains_saved_model(export_dir: Any) -> bool:
@@ -86,6 +113,11 @@ class LoadedObject:
             )
         return saved(*args, **kwargs)
 
+    def checkpoint_contents(self) -> dict[str, Any]:
+        """Returns what a checkpoint saves: the attributes that contain variables."""
+        own = {name: value for name, value in vars(self).items() if name[0] != "_"}
+        return {name: value for name, value in own.items() if is_saved(value)}
+
 
 class LoadedModel(LoadedObject):
     """What `tf.saved_model.load` returns.
@@ -96,7 +128,7 @@ class LoadedModel(LoadedObject):
 
     def __init__(self, variables: tuple[Variable, ...]) -> None:
         self._variables = variables
-        self.signatures: dict[str, Signature] = {}
+        self.signatures: Mapping[str, Signature] = types.MappingProxyType({})
 
     @property
     def variables(self) -> Any:
@@ -118,12 +150,15 @@ class Signature:
 
     def __init__(self, programs: list[tuple[Any, Any]]) -> None:
         self.functions = [fn for fn, _ in programs]
-        structures = [(fn.input_signature, _named(outs)) for fn, outs in programs]
+        structures = [(fn.input_signature, named(outs)) for fn, outs in programs]
         specs, outputs = nest.map_structure(_common_spec, *structures)
         self._specs = {
             spec.name or f"arg_{i}": spec for i, spec in enumerate(nest.flatten(specs))
         }
-        self.structured_outputs = outputs
+        self.structured_outputs = {
+            name: TensorSpec(spec.shape, spec.dtype, name)
+            for name, spec in outputs.items()
+        }
         self.inputs = list(self._specs.values())
         self.outputs = nest.flatten(outputs)
 
@@ -143,7 +178,7 @@ class Signature:
         leaves = [given[name] for name in self._specs]
         structure = self.functions[0].input_signature
         arrays = nest.pack_sequence_as(structure, leaves)
-        return _named(_called(self.functions, arrays, {}, "a signature"))
+        return named(_called(self.functions, arrays, {}, "a signature"))
 
 
 def _common_spec(*specs: TensorSpec) -> TensorSpec:
@@ -167,7 +202,7 @@ class Trace:
     ) -> None:
         self.fn = fn
         self.parameters = parameters
-        self._signature = inspect.Signature(
+        self.__signature__ = inspect.Signature(
             [
                 inspect.Parameter(
                     name,
@@ -186,7 +221,7 @@ class Trace:
 
     def fitted(self, args: Any, kwargs: dict[str, Any]) -> Any:
         """Returns the arrays of a call, or raises if it differs from this one."""
-        bound = self._signature.bind(*args, **kwargs)
+        bound = self.__signature__.bind(*args, **kwargs)
         bound.apply_defaults()
         structure: Any = jax.tree.structure(self.call, is_leaf=lambda x: x is None)
         fixed = structure.flatten_up_to(self.call)
@@ -211,11 +246,23 @@ class Traces:
     """
 
     def __init__(self, name: str, functions: list[Any]) -> None:
-        self._name = name
+        self.__name__ = name
         self.functions = functions
+        if functions:
+            self.__signature__ = inspect.signature(functions[0])
+
+    def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+        """Returns the function for arguments of these shapes and dtypes."""
+        return ConcreteFunction(self, self, (), args, kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return _called(self.functions, args, kwargs, self._name)
+        if not self.functions:
+            raise ValueError(
+                "Found zero restored functions for caller function. Received: a call "
+                f"of `{self.__name__}`, which was saved without a trace. Call it once "
+                "before it is saved, or give it an `input_signature`."
+            )
+        return _called(self.functions, args, kwargs, self.__name__)
 
 
 def _called(functions: Sequence[Any], args: Any, kwargs: Any, name: str) -> Any:
@@ -237,7 +284,7 @@ def _called(functions: Sequence[Any], args: Any, kwargs: Any, name: str) -> Any:
     ) from errors[-1]
 
 
-def _named(outputs: Any) -> dict[str, Any]:
+def named(outputs: Any) -> dict[str, Any]:
     if isinstance(outputs, dict):
         return outputs
     return {f"output_{i}": value for i, value in enumerate(nest.flatten(outputs))}

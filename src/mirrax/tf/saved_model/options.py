@@ -1,10 +1,15 @@
-"""Names in a saved model, and options, which have no effect."""
+"""Names in a saved model, its files, and options, which have no effect."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import Any
 
+from mirrax.tf.tensors.tensor import tensor
+
+ASSETS_DIRECTORY = "assets"
+SERVING = "serve"
 DEFAULT_SERVING_SIGNATURE_DEF_KEY = "serving_default"
 SIGNATURE = "signatures."
 # What the names of programs for several ranks begin with.
@@ -33,3 +38,22 @@ class LoadOptions:
     experimental_skip_checkpoint: bool = False
     experimental_variable_policy: Any = None
     experimental_load_function_aliases: bool = False
+
+
+class Asset:
+    """A file that is copied into the saved models of the objects that hold it.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Any) -> None:
+        self._path = os.fspath(path)
+
+    @property
+    def asset_path(self) -> Any:
+        """Where the file is, as a tensor; of a loaded model, its copy."""
+        return tensor(self._path)
+
+    def __fspath__(self) -> str:
+        return self._path

@@ -5,9 +5,14 @@ from __future__ import annotations
 import ast
 import inspect
 import logging
+import os
+import pathlib
+import shutil
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 import mirrax
@@ -25,12 +30,16 @@ from mirrax.tf.saved_model.loading import (
     Signature,
     Trace,
     Traces,
+    contains_saved_model,
+    named,
 )
 from mirrax.tf.saved_model.options import (
     ALTERNATIVE,
+    ASSETS_DIRECTORY,
     CALL,
     DEFAULT_SERVING_SIGNATURE_DEF_KEY,
     SIGNATURE,
+    Asset,
 )
 from mirrax.tf.variables.module import Module
 
@@ -39,7 +48,7 @@ _logger = logging.getLogger(__name__)
 # Programs are of arrays of known ranks.
 _NUM_RANKS = 5
 
-_SAVED = (Variable, mirrax.Function, BoundFunction, ConcreteFunction, Traces)
+_SAVED = (Variable, mirrax.Function, BoundFunction, ConcreteFunction, Traces, Asset)
 
 
 def save(
@@ -54,9 +63,10 @@ def save(
         obj: A `tf.Module`, a Keras model, or another object with such attributes.
         export_dir: The directory.
         signatures: A concrete function, a function with an `input_signature`, or a dict
-            of them.
+            of them; by default the only such function of the object.
         options: Accepted, without effect.
     """
+    _require_attributes(obj)
     given = dict(_signatures(signatures))
     functions = dict(_functions_of(obj))
     if _is_keras_model(obj):
@@ -65,17 +75,66 @@ def save(
         if obj.built:
             functions[CALL] = obj
             given = given or {SIGNATURE + DEFAULT_SERVING_SIGNATURE_DEF_KEY: obj}
-    functions = dict(_for_ranks(functions | given))
-    if not functions:
+    elif signatures is None:
+        given = dict(_signatures(_only_signature(obj)))
+    if not any(map(_is_program, functions.values())):
         _logger.warning(
             "%r is saved without functions, because none was traced. Call it once "
             "before it is saved, or give its functions an `input_signature`.",
             obj,
         )
-    variables = {
-        path: value for path, value in _attributes(obj) if isinstance(value, Variable)
-    }
-    train.export(export_dir, variables=variables, **functions)
+    attributes = list(_attributes(obj))
+    variables = {path: x for path, x in attributes if isinstance(x, Variable)}
+    programs = dict(_for_ranks(functions | given))
+    train.export(export_dir, variables=variables, **programs)
+    _copy_assets([x for _, x in attributes if isinstance(x, Asset)], export_dir)
+
+
+def _require_attributes(obj: Any) -> None:
+    if isinstance(obj, jax.Array) or not hasattr(obj, "__dict__"):
+        raise ValueError(
+            "A saved object has functions and variables as attributes. Received: "
+            f"{obj!r}. Set them on a `tf.Module`."
+        )
+    held = getattr(obj, "signatures", None)
+    if held is not None and not (
+        isinstance(obj, LoadedModel) and isinstance(held, types.MappingProxyType)
+    ):
+        raise ValueError(
+            "The attribute `signatures` is reserved for those of a loaded model. "
+            f"Received: {held!r}. Delete it (`del obj.signatures`), and give them to "
+            "`save`."
+        )
+
+
+def _only_signature(obj: Any) -> Any:
+    """Returns the function that is served by default; None if it is not clear."""
+    own = {path: x for path, x in _attributes(obj) if path.isidentifier()}
+    found = [
+        fn
+        for fn in own.values()
+        if isinstance(fn, ConcreteFunction)
+        or (isinstance(fn, Function | BoundFunction) and fn.input_signature is not None)
+    ]
+    return found[0] if len(found) == 1 and _has_flat_outputs(found[0]) else None
+
+
+def _has_flat_outputs(fn: Any) -> bool:
+    concrete = fn if isinstance(fn, ConcreteFunction) else fn.get_concrete_function()
+    if any(spec.shape is None for spec in concrete.named_inputs):
+        return False
+    outputs = concrete.structured_outputs
+    return outputs is not None and not _nested_outputs(outputs)
+
+
+def _copy_assets(assets: Sequence[Asset], export_dir: Any) -> None:
+    # With several workers, the model is in the directory of one of them.
+    if not assets or not contains_saved_model(export_dir):
+        return
+    folder = pathlib.Path(export_dir, ASSETS_DIRECTORY)
+    folder.mkdir(exist_ok=True)
+    for asset in assets:
+        shutil.copy(asset, folder)
 
 
 def _functions_of(obj: Any) -> Iterator[tuple[str, Any]]:
@@ -87,6 +146,16 @@ def _functions_of(obj: Any) -> Iterator[tuple[str, Any]]:
             yield from _traced_functions(path, value)
         elif isinstance(value, Traces | mirrax.Function):
             yield from _loaded_functions(path, value)
+        elif isinstance(value, Asset):
+            yield f"{path} {os.path.basename(value)!r}", (_nothing, [])
+
+
+def _nothing() -> None:
+    """Is saved for what has a name and no program."""
+
+
+def _is_program(saved: Any) -> bool:
+    return not (isinstance(saved, tuple) and saved[0] is _nothing)
 
 
 def _for_ranks(functions: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -145,19 +214,26 @@ def _refuses(fn: Any, specs: Any) -> bool:
 
 
 def _traced_functions(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    is_saved = False
     for number, (args, kwargs) in enumerate(_traced_calls(value)):
         name = f"{path}@{number}" if number else path
         call = _literal_call(value, args, kwargs)
         if call is None:
+            is_saved = True
             yield name, (value, args)
         elif _is_literal(call):
+            is_saved = True
             concrete = value.get_concrete_function(*args, **kwargs)
             yield f"{name} {call!r}", (concrete, concrete.named_inputs)
+    if not is_saved:
+        yield f"{path} ...", (_nothing, [])
 
 
 def _loaded_functions(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yields the programs of a function that was loaded, to save them again."""
     programs = value.functions if isinstance(value, Traces) else [value]
+    if not programs:
+        yield f"{path} ...", (_nothing, [])
     for number, program in enumerate(programs):
         name = f"{path}@{number}" if number else path
         fn = program
@@ -278,13 +354,39 @@ def _signatures(signatures: Any) -> Iterator[tuple[str, Any]]:
                 yield prefix + SIGNATURE + name, (fn, fn.input_signature)
             continue
         is_function = isinstance(given, Function | BoundFunction)
-        concrete = given.get_concrete_function() if is_function else given
+        has_signature = is_function and given.input_signature is not None
+        concrete = given.get_concrete_function() if has_signature else given
         if not isinstance(concrete, ConcreteFunction):
             raise ValueError(
-                "A signature is a concrete function, or a `tf.function` with an "
-                f"`input_signature`. Received: {given!r}."
+                "Expected a TensorFlow function for a signature: a concrete function, "
+                f"or one with an `input_signature`. Received: {given!r}. Use its "
+                "`get_concrete_function`."
             )
-        yield SIGNATURE + name, (concrete, concrete.named_inputs)
+        yield SIGNATURE + name, (_served(name, concrete), concrete.named_inputs)
+
+
+def _served(name: str, fn: ConcreteFunction) -> Callable[..., dict[str, Any]]:
+    """Returns a function with named outputs, none of them nested."""
+
+    def served(*args: Any) -> dict[str, Any]:
+        outputs = fn(*args)
+        if _nested_outputs(outputs):
+            raise ValueError(
+                "Got a non-Tensor value in the output of a signature: they are a "
+                f"tensor, or a list, tuple or dict of tensors. Received: {outputs} of "
+                f"{name!r}. Return a flat dict."
+            )
+        return named(outputs)
+
+    return served
+
+
+def _nested_outputs(outputs: Any) -> bool:
+    if isinstance(outputs, Mapping):
+        outputs = [*outputs.values()]
+    return isinstance(outputs, list | tuple) and any(
+        nest.is_nested(value) for value in outputs
+    )
 
 
 def _is_keras_model(obj: Any) -> bool:

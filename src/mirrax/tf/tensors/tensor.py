@@ -164,6 +164,11 @@ def _size(given: Any) -> Any:
     return given if is_symbolic_dim(given) else int(given)
 
 
+def conjugate(value: Any) -> Any:
+    """Returns the complex conjugate of an array; other values as they are."""
+    return jnp.conj(value) if jnp.iscomplexobj(value) else value
+
+
 def holds_strings(value: Any) -> bool:
     """Returns whether a value is text, or holds texts."""
     if isinstance(value, str | bytes):

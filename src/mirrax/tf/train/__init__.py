@@ -4,6 +4,7 @@ from mirrax.cluster_resolver import ClusterDef as ClusterDef
 from mirrax.cluster_resolver import ClusterSpec as ClusterSpec
 from mirrax.cluster_resolver import JobDef as JobDef
 from mirrax.data import example
+from mirrax.tf.train import experimental as experimental
 from mirrax.tf.train.checkpoints import Checkpoint as Checkpoint
 from mirrax.tf.train.checkpoints import CheckpointManager as CheckpointManager
 from mirrax.tf.train.checkpoints import CheckpointOptions as CheckpointOptions
@@ -13,6 +14,7 @@ from mirrax.tf.train.checkpoints import latest_checkpoint as latest_checkpoint
 from mirrax.tf.train.checkpoints import list_variables as list_variables
 from mirrax.tf.train.checkpoints import load_checkpoint as load_checkpoint
 from mirrax.tf.train.checkpoints import load_variable as load_variable
+from mirrax.tf.train.coordinator import Coordinator as Coordinator
 from mirrax.tf.train.moving_average import (
     ExponentialMovingAverage as ExponentialMovingAverage,
 )

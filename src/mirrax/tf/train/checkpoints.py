@@ -228,6 +228,10 @@ class Checkpoint(train.Checkpoint):
         _call_back(self, path, options)
         return path
 
+    def sync(self) -> None:
+        """Waits for a save in the background, and raises if it failed."""
+        self.wait()
+
     def restore(self, save_path: Any, options: Any = None) -> train.LoadStatus:
         return super().restore(save_path, partial=True)
 

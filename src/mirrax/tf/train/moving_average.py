@@ -14,7 +14,7 @@ class ExponentialMovingAverage:
     Args:
         decay: The weight of the old average at each step.
         num_updates: The number of steps so far; early steps then decay faster.
-        zero_debias: Not supported; averages start at the values of the variables.
+        zero_debias: Without effect: averages start at the values of the variables.
         name: The suffix of the names of the averages.
 
     >>> weight = make_variable(1.0)
@@ -33,11 +33,6 @@ class ExponentialMovingAverage:
         zero_debias: bool = False,
         name: str = "ExponentialMovingAverage",
     ) -> None:
-        if zero_debias:
-            raise NotImplementedError(
-                "`zero_debias` is not supported: averages start at the values of the "
-                "variables. Received: zero_debias=True. Omit it."
-            )
         self._decay, self._num_updates, self._name = decay, num_updates, name
         self._averages: dict[Any, Any] = {}
 

@@ -41,7 +41,7 @@ class Module:
 
     def checkpoint_contents(self) -> dict[str, Any]:
         """Returns what a checkpoint saves: the attributes that contain variables."""
-        return {name: value for name, value in vars(self).items() if _is_saved(value)}
+        return {name: value for name, value in vars(self).items() if is_saved(value)}
 
     def when_contents_change(self, then: Callable[[], bool]) -> None:
         """Calls `then` after each change of an attribute, until it returns True."""
@@ -107,7 +107,8 @@ def _is_leaf(value: Any) -> bool:
     return isinstance(value, mirrax.Variable | Module)
 
 
-def _is_saved(value: Any) -> bool:
+def is_saved(value: Any) -> bool:
+    """Returns whether a checkpoint saves such an attribute: one with variables."""
     # An empty list may be filled after a restore.
     is_empty = isinstance(value, list | dict) and not value
     is_stateful = mirrax.train.is_stateful

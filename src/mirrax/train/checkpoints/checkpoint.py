@@ -95,6 +95,12 @@ class Checkpoint:
             self._pending.give()
         self.__dict__["_observers"] = [then for then in self._observers if not then()]
 
+    def __delattr__(self, name: str) -> None:
+        if name in self._objects:
+            del self._objects[name]
+        else:
+            object.__delattr__(self, name)
+
     def __getattr__(self, name: str) -> Any:
         objects = self.__dict__.get("_objects", {})
         if name in objects:

@@ -9,6 +9,7 @@ from mirrax.tf.compat.v1 import io as io
 from mirrax.tf.compat.v1 import logging as logging
 from mirrax.tf.compat.v1 import losses as losses
 from mirrax.tf.compat.v1 import nn as nn
+from mirrax.tf.compat.v1 import saved_model as saved_model
 from mirrax.tf.compat.v1 import train as train
 from mirrax.tf.compat.v1.config_proto import ConfigProto as ConfigProto
 from mirrax.tf.compat.v1.config_proto import GPUOptions as GPUOptions

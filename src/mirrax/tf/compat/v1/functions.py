@@ -93,6 +93,10 @@ def _scatter(name: str) -> Callable[..., Any]:
     )
 
 
+def _scatter_nd(name: str) -> Callable[..., Any]:
+    return lambda ref, indices, updates, *_, **__: getattr(ref, name)(indices, updates)
+
+
 def _to(dtype: Any) -> Callable[..., Any]:
     return lambda x, name=None: cast(x, dtype)
 
@@ -102,6 +106,8 @@ scatter_add, scatter_sub = map(_scatter, ("scatter_add", "scatter_sub"))
 scatter_mul, scatter_div = map(_scatter, ("scatter_mul", "scatter_div"))
 scatter_max, scatter_min = map(_scatter, ("scatter_max", "scatter_min"))
 scatter_update = _scatter("scatter_update")
+scatter_nd_add, scatter_nd_sub = map(_scatter_nd, ("scatter_nd_add", "scatter_nd_sub"))
+scatter_nd_update = _scatter_nd("scatter_nd_update")
 to_float, to_double, to_int32, to_int64 = map(_to, (float32, float64, int32, int64))
 
 
