@@ -323,6 +323,37 @@ def test_reader_that_wants_no_more_is_no_error(words):
     assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, "")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("output", ["closed pipe", "full disk"])
+def test_output_that_nobody_takes_leaves_the_exit_code_of_the_job(output):
+    reader, writer = os.pipe()
+    os.close(reader)
+    stream = writer if output == "closed pipe" else os.open("/dev/full", os.O_WRONLY)
+    ended = subprocess.run(
+        [sys.executable, "-m", "mirrax", "launch", SCRIPT, "ask_for_another_attempt"],
+        env={n: v for n, v in os.environ.items() if n != "PYTHONUNBUFFERED"},
+        stdout=stream,
+        stderr=stream,
+        timeout=240,
+        check=False,
+    )
+    assert ended.returncode == 75
+
+
+@pytest.mark.slow
+def test_job_needs_no_standard_streams(tmp_path):
+    script = tmp_path / "join.py"
+    script.write_text("import mirrax; mirrax.MultiWorkerMirroredStrategy()")
+    without_streams = ["sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-']
+    words = [sys.executable, "-m", "mirrax", "launch", "-n", "2", str(script)]
+    ended = subprocess.run(
+        [*without_streams, *words],
+        timeout=240,
+        check=False,
+    )
+    assert ended.returncode == 0
+
+
 def test_the_command_tells_its_version(capsys):
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out == f"mirrax {mirrax.__version__}\n"
