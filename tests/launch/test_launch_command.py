@@ -119,6 +119,23 @@ def test_killed_launcher_leaves_no_process():
     process.communicate()
 
 
+@pytest.mark.slow
+def test_job_that_was_suspended_goes_on(tmp_path):
+    limits = {"MIRRAX_SILENCE_TIMEOUT": "2", "MIRRAX_STUCK_TIMEOUT": "3"}
+    flag = tmp_path / "done"
+    process = launch("-n", "2", SCRIPT, "meet_until_told", str(flag), **limits)
+    wait_for_lines(process, "[worker 0] ready", "[worker 1] ready")
+    everything = [process.pid, *find_descendants(process.pid)]
+    for number in (signal.SIGSTOP, signal.SIGCONT):
+        for pid in everything:
+            os.kill(pid, number)
+        # Longer than both limits.
+        time.sleep(4)
+    flag.touch()
+    _, errors = process.communicate(timeout=240)
+    assert (process.returncode, errors) == (0, "")
+
+
 def test_sigterm_is_passed_on():
     process = launch("-n", "2", SCRIPT, "tidy")
     wait_for_lines(process, "[worker 0] ready", "[worker 1] ready")

@@ -167,6 +167,12 @@ class JobState:
             text = f"{state.describe()} ended after {state.progress.describe()}: {how}."
             self._set_failure(state.make_failure(WorkerFailed, text))
 
+    def forgive(self, now: float) -> None:
+        """Starts all waits anew: the whole job may have been stopped for a while."""
+        self._last_change = self._last_change[0], now
+        for state in self.states:
+            state.last_heard = now
+
     def tick(self, now: float) -> None:
         """Checks all timeouts, and sends heartbeats and wait reports."""
         self._has_join_expired = now >= self._start + self._options.join_timeout

@@ -25,6 +25,8 @@ _HANDSHAKE_SECONDS = 10.0
 _MAX_PENDING = 128
 # Checks of all workers take at most this share of the time, however many there are.
 _TICK_SHARE = 0.1
+# Longer without a check means that this process was stopped.
+_PAUSE_SECONDS = 2.0
 _CHUNK = 1 << 18
 _LOGGER = logging.getLogger(__name__)
 
@@ -113,9 +115,10 @@ class Server:
         deadline: float | None = None
         has_reported = False
         next_tick = delay = 0.0
+        now = time.monotonic()
         self._hear_parent()
         while self._workers or not self._job.is_over:
-            before = time.monotonic()
+            last, before = now, time.monotonic()
             for key, events in self._selector.select(delay):
                 if key.fileobj is self._listener:
                     self._accept()
@@ -125,6 +128,8 @@ class Server:
                     # Otherwise it was closed while another was handled.
                     self._handle(self._connections[key.fileobj], events)
             now = time.monotonic()
+            if now - last > _PAUSE_SECONDS:
+                self._job.forgive(now)
             # What arrives too soon for another check waits no longer than for that.
             delay = _TICK_SECONDS if now >= next_tick else next_tick - now
             if now >= next_tick:
