@@ -25,8 +25,6 @@ _HANDSHAKE_SECONDS = 10.0
 _MAX_PENDING = 128
 # Checks of all workers take at most this share of the time, however many there are.
 _TICK_SHARE = 0.1
-# Longer without a check means that this process was stopped.
-_PAUSE_SECONDS = 2.0
 _CHUNK = 1 << 18
 _LOGGER = logging.getLogger(__name__)
 
@@ -128,8 +126,7 @@ class Server:
                     # Otherwise it was closed while another was handled.
                     self._handle(self._connections[key.fileobj], events)
             now = time.monotonic()
-            if now - last > _PAUSE_SECONDS:
-                self._job.forgive(now)
+            self._job.forgive_pause(last, now)
             # What arrives too soon for another check waits no longer than for that.
             delay = _TICK_SECONDS if now >= next_tick else next_tick - now
             if now >= next_tick:
