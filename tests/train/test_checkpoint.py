@@ -26,16 +26,8 @@ from mirrax.train import (
     latest_checkpoint,
     worker_sync,
 )
-<<<<<<< HEAD
-from mirrax.train.checkpoints import manifest, numbered_checkpoints
-=======
-from mirrax.train.checkpoints import (
-    array_file,
-    checkpoint_format,
-    numbered_checkpoints,
-)
-from mirrax.train.checkpoints.checkpoint_writer import Writer
->>>>>>> b658f996 (An interrupted background save, a clock set back, closed streams and full disks lose no checkpoint and no exit code)
+from mirrax.train.checkpoints import array_file, manifest, numbered_checkpoints
+from mirrax.train.checkpoints.background_writer import Writer
 from tests.programs import create, cut_in_two, mirrored, parts, replica_id
 
 SUM = mirrax.VariableAggregation.SUM

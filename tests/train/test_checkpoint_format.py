@@ -15,12 +15,8 @@ import pytest
 import mirrax
 from mirrax.errors import CheckpointDamagedError, CheckpointWriteError, NotFoundError
 from mirrax.train import Checkpoint, CheckpointManager
-<<<<<<< HEAD
 from mirrax.train.checkpoints import array_file, checkpoint_format, cleanup, manifest
-=======
-from mirrax.train.checkpoints import array_file, checkpoint_format
 from mirrax.train.checkpoints.checkpoint_format import CheckpointData
->>>>>>> b658f996 (An interrupted background save, a clock set back, closed streams and full disks lose no checkpoint and no exit code)
 
 
 def build():
