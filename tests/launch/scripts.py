@@ -75,6 +75,16 @@ def exit_at_first():
     strategy.reduce("SUM", 1.0, axis=None)
 
 
+def meet_until_told():
+    """Does collectives until there is a file."""
+    import mirrax
+
+    strategy = mirrax.MultiWorkerMirroredStrategy()
+    print("ready", flush=True)
+    while not strategy.reduce("SUM", float(os.path.exists(sys.argv[2])), axis=None):
+        time.sleep(0.01)
+
+
 def start_again_slowly():
     """Fails after a step while a file is missing; then it takes long to start."""
     mark = pathlib.Path(sys.argv[2])

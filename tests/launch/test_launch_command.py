@@ -119,6 +119,23 @@ def test_killed_launcher_leaves_no_process():
     process.communicate()
 
 
+@pytest.mark.slow
+def test_job_that_was_suspended_goes_on(tmp_path):
+    limits = {"MIRRAX_SILENCE_TIMEOUT": "2", "MIRRAX_STUCK_TIMEOUT": "3"}
+    flag = tmp_path / "done"
+    process = launch("-n", "2", SCRIPT, "meet_until_told", str(flag), **limits)
+    wait_for_lines(process, "[worker 0] ready", "[worker 1] ready")
+    everything = [process.pid, *find_descendants(process.pid)]
+    for number in (signal.SIGSTOP, signal.SIGCONT):
+        for pid in everything:
+            os.kill(pid, number)
+        # Longer than both limits.
+        time.sleep(4)
+    flag.touch()
+    _, errors = process.communicate(timeout=240)
+    assert (process.returncode, errors) == (0, "")
+
+
 def test_sigterm_is_passed_on():
     process = launch("-n", "2", SCRIPT, "tidy")
     wait_for_lines(process, "[worker 0] ready", "[worker 1] ready")
@@ -321,6 +338,37 @@ def test_reader_that_wants_no_more_is_no_error(words):
     )
     os.close(writer)
     assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("output", ["closed pipe", "full disk"])
+def test_output_that_nobody_takes_leaves_the_exit_code_of_the_job(output):
+    reader, writer = os.pipe()
+    os.close(reader)
+    stream = writer if output == "closed pipe" else os.open("/dev/full", os.O_WRONLY)
+    ended = subprocess.run(
+        [sys.executable, "-m", "mirrax", "launch", SCRIPT, "ask_for_another_attempt"],
+        env={n: v for n, v in os.environ.items() if n != "PYTHONUNBUFFERED"},
+        stdout=stream,
+        stderr=stream,
+        timeout=240,
+        check=False,
+    )
+    assert ended.returncode == 75
+
+
+@pytest.mark.slow
+def test_job_needs_no_standard_streams(tmp_path):
+    script = tmp_path / "join.py"
+    script.write_text("import mirrax; mirrax.MultiWorkerMirroredStrategy()")
+    without_streams = ["sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-']
+    words = [sys.executable, "-m", "mirrax", "launch", "-n", "2", str(script)]
+    ended = subprocess.run(
+        [*without_streams, *words],
+        timeout=240,
+        check=False,
+    )
+    assert ended.returncode == 0
 
 
 def test_the_command_tells_its_version(capsys):

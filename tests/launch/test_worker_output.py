@@ -48,6 +48,13 @@ def test_output_is_split_into_lines_and_bars(parts, expected):
     assert split(*parts) == expected
 
 
+@pytest.mark.parametrize("start", ["", "\r"], ids=["line", "bar"])
+def test_output_without_newlines_is_shown_in_several_lines(start):
+    lines = [t for kind, t in split(start, *["x" * 40_000] * 10) if kind == "line"]
+    assert len(lines) > 1
+    assert "".join(lines) == "x" * 400_000
+
+
 @pytest.mark.parametrize("end", ["", "end\n"])
 def test_nested_bars_are_the_lines_of_the_outer_one(end):
     updates = [f"\n\rinner {i}\x1b[A" for i in range(3)] + ["\router 1", "\n", end]

@@ -26,7 +26,8 @@ from mirrax.train import (
     latest_checkpoint,
     worker_sync,
 )
-from mirrax.train.checkpoints import manifest, numbered_checkpoints
+from mirrax.train.checkpoints import array_file, manifest, numbered_checkpoints
+from mirrax.train.checkpoints.background_writer import Writer
 from tests.programs import create, cut_in_two, mirrored, parts, replica_id
 
 SUM = mirrax.VariableAggregation.SUM
@@ -455,6 +456,38 @@ def test_background_save_keeps_the_values_of_its_moment(tmp_path, two_replicas, 
     assert not saved.host.any()
 
 
+def test_save_after_an_interrupted_one_leaves_its_values_alone(tmp_path, monkeypatch):
+    """Ctrl-C may come when the thread that writes has just started."""
+    saved = Checkpoint(v=mirrax.Variable(jnp.zeros(3)))
+    saved.write(tmp_path / "before", asynchronous=True)
+    saved.wait()
+    is_interrupted, has_copied = threading.Event(), threading.Event()
+
+    def write(file, arrays, write=array_file.write):
+        has_copied.wait(timeout=240)
+        return write(file, arrays)
+
+    def start(writer, *args, start=Writer.start):
+        if is_interrupted.is_set():
+            has_copied.set()
+        start(writer, *args)
+        if not is_interrupted.is_set():
+            is_interrupted.set()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(array_file, "write", write)
+    monkeypatch.setattr(Writer, "start", start)
+    saved.v.assign(jnp.ones(3))
+    with pytest.raises(KeyboardInterrupt):
+        saved.write(tmp_path / "interrupted", asynchronous=True)
+    saved.v.assign(jnp.full(3, 2.0))
+    saved.write(tmp_path / "after", asynchronous=True)
+    saved.wait()
+    for name, expected in (("interrupted", 1.0), ("after", 2.0)):
+        saved.restore(tmp_path / name)
+        assert saved.v.numpy().tolist() == [expected] * 3
+
+
 def test_background_save_reads_other_checkpoints_in_the_background(
     tmp_path, monkeypatch
 ):
@@ -669,6 +702,19 @@ def test_checkpoint_replaces_another_one_and_leaves_the_rest(tmp_path):
     assert float(saved.v) == 2.0
     assert (path / "note.txt").exists()
     assert len(list(path.glob("mirrax-arrays-*"))) == 1
+
+
+def test_checkpoint_without_a_number_is_replaced_after_the_clock_was_set_back(
+    tmp_path, monkeypatch
+):
+    saved = Checkpoint(v=1.0)
+    saved.save(tmp_path / "ckpt")
+    monkeypatch.setattr("time.time_ns", lambda: 1)
+    for value in (2.0, 3.0):
+        saved.v = value
+        saved.write(tmp_path / "best")
+    saved.restore(tmp_path / "best")
+    assert saved.v == 3.0
 
 
 @pytest.fixture

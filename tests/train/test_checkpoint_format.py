@@ -16,6 +16,7 @@ import mirrax
 from mirrax.errors import CheckpointDamagedError, CheckpointWriteError, NotFoundError
 from mirrax.train import Checkpoint, CheckpointManager
 from mirrax.train.checkpoints import array_file, checkpoint_format, cleanup, manifest
+from mirrax.train.checkpoints.checkpoint_format import CheckpointData
 
 
 def build():
@@ -253,6 +254,14 @@ def test_saves_to_one_path_do_not_mix(tmp_path, monkeypatch):
     first.wait()
     assert list(checkpoint_format.read(tmp_path / "ckpt").arrays) == ["second"]
     assert len(list((tmp_path / "ckpt").iterdir())) == 2
+
+
+def test_arrays_of_another_save_of_the_same_order_stay(tmp_path):
+    saved = CheckpointData({"v": np.ones(3)}, {})
+    checkpoint_format.write(tmp_path / "ckpt", saved, order=1)
+    with pytest.raises(FileExistsError):
+        checkpoint_format.write(tmp_path / "ckpt", saved, order=1)
+    assert checkpoint_format.read(tmp_path / "ckpt").arrays["v"].all()
 
 
 def test_checkpoint_that_is_replaced_meanwhile_is_read(tmp_path, monkeypatch):

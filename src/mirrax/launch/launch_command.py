@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import pathlib
 import re
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from mirrax.cluster.job_options import EXIT_CODE, read_options
 from mirrax.cluster.membership import split_address
 from mirrax.cluster.net.listener import is_loopback
+from mirrax.cluster.worker.streams import drop_unwritable_output
 from mirrax.errors import ConfigurationError, JobError
 from mirrax.launch.cli import CommandParser
 from mirrax.launch.console import CONSOLE
@@ -39,6 +41,14 @@ _MINIMA = {"workers": 1, "devices_per_worker": 1, "grace": 0, "max_restarts": 0}
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code."""
     options = _parse(arguments)
+    try:
+        return _run(options)
+    finally:
+        # The exit code is that of the job, whatever became of its output.
+        drop_unwritable_output()
+
+
+def _run(options: argparse.Namespace) -> int:
     try:
         _check(options)
         launchers = _find_launchers(options)
@@ -73,7 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complain(what: object, exit_code: int) -> int:
-    print(f"mirrax launch: {what}", file=sys.stderr)
+    with contextlib.suppress(OSError):
+        print(f"mirrax launch: {what}", file=sys.stderr)
     return exit_code
 
 

@@ -21,6 +21,8 @@ _SYNTAX = ("SyntaxError", "IndentationError", "TabError")
 _OWN = "mirrax.errors."
 # Bars go back to the start of their line; nested ones also go up by a line.
 _MOVES = re.compile("(\r\n|\n|\r|\x1b\\[A)")
+# A longer line is shown as several, so that output without newlines fills no memory.
+_MAX_LINE = 1 << 16
 
 
 class WorkerOutput:
@@ -152,6 +154,8 @@ class OutputSplitter:
             elif part:
                 self._text = part if self._is_at_start else self._text + part
                 self._is_at_start = False
+                if len(self._text) > _MAX_LINE:
+                    self._end_line()
         if self._is_bar:
             self._show_bar(self._text.rstrip())
 

@@ -189,6 +189,15 @@ def test_silence_is_a_loss_only_while_others_wait():
     assert "has not been heard from for 100 s" in job_state.failure.message
 
 
+@pytest.mark.parametrize(("last", "error"), [(0.0, None), (99.0, "WorkerLost")])
+def test_silence_while_the_coordinator_was_stopped_proves_nothing(last, error):
+    job_state = start()
+    tell(job_state, 0, 0, count=5, phase="run", waiting=1.0, limit=20.0)
+    job_state.forgive_pause(last, 100.0)
+    job_state.tick(100.5)
+    assert (job_state.failure and job_state.failure.error) == error
+
+
 def test_stuck_worker_is_asked_for_its_stack():
     job_state = start()
     tell(job_state, 1, 0, count=4, phase="run", step=3)

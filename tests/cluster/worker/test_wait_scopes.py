@@ -1,4 +1,5 @@
 import concurrent.futures
+import time
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,14 @@ def test_start_up_has_a_limit_of_its_own():
     assert progress.report().limit == 600.0
     progress.finish_startup()
     assert progress.report().limit == 5.0
+
+
+def test_time_in_which_the_worker_was_stopped_is_no_wait():
+    progress = WaitScopes()
+    progress.inside = wait = Wait()
+    wait.since = time.monotonic() - 100.0
+    progress.leave_out(90.0)
+    assert progress.report().waiting < 50.0
 
 
 def test_compilation_of_the_main_thread_is_seen():

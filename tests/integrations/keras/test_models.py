@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import mirrax
+from mirrax.train.checkpoints.folder_lock import locked
 from tests.conftest import mirrored
 from tests.devices.fresh import run_fresh
 from tests.integrations.keras import interrupted, programs
@@ -231,6 +232,18 @@ def test_interrupted_save_leaves_the_former_files(name, tmp_path):
     model.layers[0].fails = False
     save()
     assert {p for p in tmp_path.rglob("*") if p.is_file()} == {*files}
+
+
+def test_save_removes_what_killed_ones_have_left_and_nothing_else(tmp_path):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    names = [".mirrax-unfinished-killed", ".mirrax-unfinished-running", ".partial-mine"]
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "m.keras").write_text("half")
+    with locked(tmp_path / ".mirrax-unfinished-running", seconds=0):
+        model.save(tmp_path / "m.keras")
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == [".mirrax-unfinished-running", ".partial-mine", "m.keras"]
 
 
 def test_refused_save_to_a_directory_changes_nothing(tmp_path, monkeypatch):

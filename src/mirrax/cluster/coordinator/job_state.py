@@ -167,6 +167,17 @@ class JobState:
             text = f"{state.describe()} ended after {state.progress.describe()}: {how}."
             self._set_failure(state.make_failure(WorkerFailed, text))
 
+    def forgive_pause(self, last: float, now: float) -> None:
+        """Starts all waits anew if there was no check for long.
+
+        This process was stopped then, and perhaps the whole job, as Slurm can do.
+        """
+        if now - last < self._options.silence_timeout / 2:
+            return
+        self._last_change = self._last_change[0], now
+        for state in self.states:
+            state.last_heard = now
+
     def tick(self, now: float) -> None:
         """Checks all timeouts, and sends heartbeats and wait reports."""
         self._has_join_expired = now >= self._start + self._options.join_timeout

@@ -113,9 +113,10 @@ class Server:
         deadline: float | None = None
         has_reported = False
         next_tick = delay = 0.0
+        now = time.monotonic()
         self._hear_parent()
         while self._workers or not self._job.is_over:
-            before = time.monotonic()
+            last, before = now, time.monotonic()
             for key, events in self._selector.select(delay):
                 if key.fileobj is self._listener:
                     self._accept()
@@ -125,6 +126,7 @@ class Server:
                     # Otherwise it was closed while another was handled.
                     self._handle(self._connections[key.fileobj], events)
             now = time.monotonic()
+            self._job.forgive_pause(last, now)
             # What arrives too soon for another check waits no longer than for that.
             delay = _TICK_SECONDS if now >= next_tick else next_tick - now
             if now >= next_tick:

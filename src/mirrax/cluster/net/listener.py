@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import os
 import socket
 from collections.abc import Sequence
 
@@ -17,6 +18,7 @@ class AddressError(RuntimeError):
 
 def listen(host: str, port: int) -> socket.socket:
     """Returns a listening socket; raises `AddressError`."""
+    _open_missing_streams()
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM
@@ -87,3 +89,14 @@ def _is_loopback_name(host: str) -> bool:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0]
         return is_loopback(str(found))
     return False
+
+
+def _open_missing_streams() -> None:
+    """Opens `os.devnull` as each standard stream that this process was started without.
+
+    Otherwise a socket gets its number, and a child process another stream in its place.
+    """
+    number = os.open(os.devnull, os.O_RDWR)
+    while number <= 2:
+        number = os.open(os.devnull, os.O_RDWR)
+    os.close(number)

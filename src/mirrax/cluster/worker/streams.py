@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 
 
@@ -13,3 +14,13 @@ def flush_output() -> None:
         if stream is not None:
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
+
+
+def drop_unwritable_output() -> None:
+    """Writes what is buffered; drops the rest, which would change the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            try:
+                stream.flush()
+            except OSError:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

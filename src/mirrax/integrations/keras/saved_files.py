@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import os
 import pathlib
+import shutil
 import tempfile
 from collections.abc import Callable
 from typing import Any
@@ -14,8 +16,11 @@ import keras
 
 from mirrax.integrations.keras import hooks, internals, multi_worker
 from mirrax.integrations.keras.fit import strategy_of, without_scope
+from mirrax.train.checkpoints.folder_lock import locked
 from mirrax.train.export import collect_export, write_export
 
+_UNFINISHED = ".mirrax-unfinished-"
+_LOCK_SECONDS = 60.0
 _SUFFIXES = {
     "save": (".keras", ".h5", ".hdf5"),
     "save_model": (".keras", ".h5", ".hdf5"),
@@ -103,11 +108,24 @@ def _replace_file(original: Callable[..., Any], *args: Any, **kwargs: Any) -> An
         is_known = os.fspath(path).endswith(_SUFFIXES.get(original.__name__, ()))
         if not is_known or not folder.is_dir():
             return original(*args, **kwargs)
-    with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder) as partial:
+    _remove_unfinished(folder)
+    with (
+        tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder) as partial,
+        # With a lock, so that it can be told from what a killed process has left.
+        locked(pathlib.Path(partial), _LOCK_SECONDS, make=True),
+    ):
         call.arguments["filepath"] = os.path.join(partial, name)
         result = original(*call.args, **call.kwargs)
         _move(pathlib.Path(partial), folder)
     return result
+
+
+def _remove_unfinished(folder: pathlib.Path) -> None:
+    """Removes what killed processes have left, unless somebody may be writing it."""
+    for path in folder.glob(f"{_UNFINISHED}*"):
+        with contextlib.suppress(OSError), locked(path, seconds=0) as is_locked:
+            if is_locked:
+                shutil.rmtree(path)
 
 
 def _is_local(path: Any, given: dict[str, Any]) -> bool:

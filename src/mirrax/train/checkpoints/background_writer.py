@@ -40,7 +40,7 @@ class Writer:
             try:
                 with checkpoint_format.write_errors(path):
                     # Reads all checkpoints of the folder.
-                    order = numbered_checkpoints.next_order(path.parent)
+                    order = numbered_checkpoints.next_order(path)
                     checkpoint_format.write(path, saved, order)
                 if then is not None:
                     then()

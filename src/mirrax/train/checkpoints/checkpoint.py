@@ -71,7 +71,7 @@ class Checkpoint:
         made.__dict__["_observers"] = []
         made.__dict__["_writer"] = Writer()
         made.__dict__["_unfinished"] = None
-        # The memory of the last background save, for the next one.
+        # The memory of the last background save that is done, for the next one.
         made.__dict__["_buffers"] = {}
         return made
 
@@ -148,8 +148,8 @@ class Checkpoint:
         # Before any value is read: reading may wait for other workers.
         positions = worker_sync.check_same_objects(workers, path, entries)
         aliases = find_aliases(self._objects)
-        saved = _collect(entries, positions, aliases, self._buffers)
-        self.__dict__["_buffers"] = saved.arrays if asynchronous else {}
+        buffers, self.__dict__["_buffers"] = self._buffers, {}
+        saved = _collect(entries, positions, aliases, buffers)
 
         def write() -> None:
             self._writer.start(path, saved, then)
@@ -157,7 +157,8 @@ class Checkpoint:
                 self._writer.wait()
 
         worker_sync.write_on_chief(workers, path, write)
-        self.__dict__["_unfinished"] = path if asynchronous else None
+        # Not earlier: Ctrl-C may leave a thread behind that still reads the arrays.
+        self.__dict__["_unfinished"] = (path, saved.arrays) if asynchronous else None
         return str(path)
 
     def write_numbered(
@@ -182,11 +183,13 @@ class Checkpoint:
 
     def wait(self) -> None:
         """Waits for a background write, and raises if it failed; on every worker."""
-        path, self.__dict__["_unfinished"] = self._unfinished, None
-        if path is not None:
+        unfinished, self.__dict__["_unfinished"] = self._unfinished, None
+        if unfinished is not None:
+            path, arrays = unfinished
             worker_sync.write_on_chief(
                 worker_sync.current_peers(), path, self._writer.wait
             )
+            self.__dict__["_buffers"] = arrays
 
     def restore(self, save_path: Path | None, partial: bool = False) -> LoadStatus:
         """Restores all objects from a checkpoint.

@@ -58,6 +58,9 @@ def write(path: pathlib.Path, saved: CheckpointData, order: int) -> None:
                 "aliases": dict(saved.aliases),
             }
             manifest.replace(path, content)
+        except FileExistsError:
+            # Written by somebody else, and perhaps in use.
+            raise
         except Exception:
             remove_files(path, [file])
             raise

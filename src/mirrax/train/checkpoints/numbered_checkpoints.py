@@ -71,11 +71,12 @@ def number_of(path: pathlib.Path) -> int:
     return int(match["number"]) if match else 0
 
 
-def next_order(directory: pathlib.Path) -> int:
+def next_order(path: pathlib.Path) -> int:
     """Returns a number for the next save: higher than those of all others there."""
-    newest = (manifest.order_of(path) for path in numbered(directory)[-1:])
+    # The one at the path may have no number in its name.
+    others = (path, *numbered(path.parent)[-1:])
     # Also if the clock was set back.
-    return max(time.time_ns(), 1 + max(newest, default=0))
+    return max(time.time_ns(), 1 + max(map(manifest.order_of, others)))
 
 
 def remove_partial(directory: pathlib.Path, name: str) -> None:
