@@ -565,3 +565,31 @@ def test_tables_are_made_of_datasets():
     assert table.lookup(tf.constant([1, 5])).numpy().tolist() == [b"one", b"?"]
     with_buckets = tf.data.experimental.index_table_from_dataset(words, 3)
     assert int(with_buckets.lookup(tf.constant("two"))) in (2, 3, 4)
+
+
+@pytest.fixture
+def without_global_seed():
+    yield
+    tf.random.set_seed(None)
+
+
+def test_set_seed_makes_shuffles_reproducible(tmp_path, without_global_seed):
+    for name in "abcdefgh":
+        (tmp_path / name).touch()
+
+    def orders():
+        tf.random.set_seed(3)
+        files = Dataset.list_files(str(tmp_path / "*"))
+        shuffled = [Dataset.range(50).shuffle(50) for _ in range(2)]
+        return [list(d.as_numpy_iterator()) for d in (files, *shuffled, shuffled[0])]
+
+    first = orders()
+    assert orders() == first
+    assert len(set(map(str, first))) == 4
+
+
+def test_states_of_reduce_have_32_bits():
+    count = Dataset.range(3).reduce(0, lambda state, _: state + 1)
+    total = Dataset.range(3).reduce({"a": 0.0}, lambda s, _: {"a": s["a"] + 1.5})
+    assert (count.dtype, int(count)) == (tf.int32, 3)
+    assert (total["a"].dtype, float(total["a"])) == (tf.float32, 4.5)

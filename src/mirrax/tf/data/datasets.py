@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import os
@@ -23,6 +24,7 @@ from mirrax.tf.data.input_iterator import InputIterator
 from mirrax.tf.data.options import Options
 from mirrax.tf.io.files import path_of
 from mirrax.tf.missing_names import replacement_of
+from mirrax.tf.random.ambient import next_dataset_seed
 from mirrax.tf.tensors.host_tensors import flat_array, host
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor, element, is_ragged_tensor
 from mirrax.tf.tensors.sparse_tensors import SparseTensor
@@ -68,6 +70,18 @@ class _Tensors:
 
     def filter(self, predicate: Callable[..., Any]) -> Any:
         return super().filter(_condition(predicate))  # type: ignore[misc]
+
+    def shuffle(
+        self: Any,
+        buffer_size: int,
+        seed: int | None = None,
+        reshuffle_each_iteration: bool | None = None,
+    ) -> Any:
+        reshuffle = reshuffle_each_iteration is not False
+        made = mirrax.data.Dataset.shuffle(self, buffer_size, seed, reshuffle)
+        if seed is not None or (drawn := next_dataset_seed()) is None:
+            return made
+        return self._with_plan(dataclasses.replace(made.plan, seed=drawn))
 
     def take_while(self, predicate: Callable[..., Any]) -> Any:
         return super().take_while(_condition(predicate))  # type: ignore[misc]
@@ -174,7 +188,7 @@ class _Tensors:
         return host(np.int64(super().cardinality()))  # type: ignore[misc]
 
     def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
-        state = jax.tree.map(host, initial_state)
+        state = jax.tree.map(host, _in_32_bits(initial_state))
         return jax.tree.map(host, super().reduce(state, reduce_func))  # type: ignore[misc]
 
     def get_single_element(self: Any) -> Any:
@@ -322,9 +336,11 @@ class Dataset(_Tensors, mirrax.data.Dataset):
         patterns = np.asarray(file_pattern, object).ravel().tolist()
         texts = [p.decode() if isinstance(p, bytes) else str(p) for p in patterns]
         try:
-            return as_tensors(mirrax.data.Dataset.list_files(texts, shuffle, seed))
+            files = as_tensors(mirrax.data.Dataset.list_files(texts, shuffle=False))
         except NotFoundError as error:
             raise InvalidArgumentError(str(error)) from error
+        is_shuffled = shuffle is None or shuffle
+        return files.shuffle(len(files), seed) if is_shuffled else files
 
     @staticmethod
     def zip(*args: Any, datasets: Any = None, name: Any = None) -> Dataset:
