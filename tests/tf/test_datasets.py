@@ -593,3 +593,23 @@ def test_states_of_reduce_have_32_bits():
     total = Dataset.range(3).reduce({"a": 0.0}, lambda s, _: {"a": s["a"] + 1.5})
     assert (count.dtype, int(count)) == (tf.int32, 3)
     assert (total["a"].dtype, float(total["a"])) == (tf.float32, 4.5)
+
+
+def test_specs_of_datasets_and_optionals_hold_that_of_the_elements():
+    number = tf.TensorSpec([], tf.int32)
+    assert tf.data.DatasetSpec(number).element_spec == number
+    assert tf.OptionalSpec(number) == tf.OptionalSpec(tf.TensorSpec([], tf.int32))
+
+    @tf.function(input_signature=[tf.data.DatasetSpec(tf.TensorSpec([], tf.int64))])
+    def total(dataset):
+        return dataset.reduce(np.int64(0), lambda state, x: state + x)
+
+    assert int(total(Dataset.range(4))) == 6
+
+
+def test_csv_columns_need_as_many_defaults(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="an entry for each selected column"):
+        tf.data.experimental.make_csv_dataset(
+            str(tmp_path / "a.csv"), 1, column_defaults=[0, 0], select_columns=["a"]
+        )

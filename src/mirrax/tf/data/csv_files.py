@@ -148,6 +148,11 @@ def make_csv_dataset(
             _inferred([row[i] for row in rows if row[i] not in missing])
             for i in numbers
         ]
+    if len(column_defaults) != len(chosen):
+        raise ValueError(
+            "`column_defaults` must have an entry for each selected column. Received: "
+            f"{len(column_defaults)} entries, for {chosen}."
+        )
     lines: Any = CsvDataset(
         paths,
         column_defaults,
