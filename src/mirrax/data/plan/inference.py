@@ -46,7 +46,7 @@ def spec_of_first(mapped: Node) -> Any:
 
 
 def _source_if_reordered(node: Any) -> Node:
-    return node.source if node.only_reorders else node  # type: ignore[no-any-return]
+    return node.source if node.only_reorders else node
 
 
 def spec_of_row(stream: Stream, row: Sequence[Any]) -> Any:

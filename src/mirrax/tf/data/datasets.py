@@ -81,7 +81,8 @@ class _Tensors:
         made = mirrax.data.Dataset.shuffle(self, buffer_size, seed, reshuffle)
         if seed is not None or (drawn := next_dataset_seed()) is None:
             return made
-        return self._with_plan(dataclasses.replace(made.plan, seed=drawn))
+        plan: Any = made.plan
+        return self._with_plan(dataclasses.replace(plan, seed=drawn))
 
     def take_while(self, predicate: Callable[..., Any]) -> Any:
         return super().take_while(_condition(predicate))  # type: ignore[misc]
