@@ -613,3 +613,33 @@ def test_csv_columns_need_as_many_defaults(tmp_path):
         tf.data.experimental.make_csv_dataset(
             str(tmp_path / "a.csv"), 1, column_defaults=[0, 0], select_columns=["a"]
         )
+
+
+@pytest.mark.parametrize(
+    ("defaults", "line"),
+    [([tf.int32, ""], ",b"), ([0, ""], "x,b"), ([0], "1,b")],
+    ids=["required", "no number", "fields"],
+)
+def test_wrong_csv_lines_are_invalid_arguments(tmp_path, defaults, line):
+    (tmp_path / "a.csv").write_text(line)
+    lines = tf.data.experimental.CsvDataset(str(tmp_path / "a.csv"), defaults)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="field"):
+        list(lines)
+
+
+def test_csv_columns_have_the_dtype_that_is_asked_for(tmp_path):
+    (tmp_path / "a.csv").write_text(f"{2**40},2\n")
+    path, defaults = str(tmp_path / "a.csv"), [tf.int64, tf.float64]
+    (line,) = tf.data.experimental.CsvDataset(path, defaults).as_numpy_iterator()
+    assert [x.dtype for x in line] == defaults
+    assert line == (2**40, 2.0)
+
+
+def test_features_that_are_missing_are_invalid_arguments():
+    feature = tf.train.Feature(int64_list=tf.train.Int64List(value=[1]))
+    example = tf.train.Example(features=tf.train.Features(feature={"x": feature}))
+    for name, dtype in (("y", tf.int64), ("x", tf.float32)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"Feature|Data types"):
+            tf.io.parse_single_example(
+                example.SerializeToString(), {name: tf.io.FixedLenFeature([], dtype)}
+            )
