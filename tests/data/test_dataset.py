@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mirrax.data import AutoShardPolicy, Dataset, Options
-from mirrax.errors import NotFoundError
+from mirrax.errors import InvalidArgumentError, NotFoundError
 from tests.data.plans import elements, values, with_policy
 from tests.devices.fresh import run_fresh
 
@@ -188,5 +188,5 @@ def stop_at_two(x):
     ids=["map", "threads", "filter", "take_while", "scan", "flat_map", "key", "group"],
 )
 def test_a_function_cannot_end_a_dataset(change):
-    with pytest.raises(RuntimeError, match="must not raise StopIteration"):
+    with pytest.raises(InvalidArgumentError, match="must not raise StopIteration"):
         list(change(Dataset.range(1, 5)))

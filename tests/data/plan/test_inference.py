@@ -104,3 +104,16 @@ def test_a_function_is_called_for_its_own_spec_alone():
     dataset = Dataset.range(3).map(count).map(count).map(count).map(count)
     assert dataset.element_spec == dataset.batch(2).unbatch().element_spec
     assert len(calls) == 8
+
+
+def test_the_spec_of_text_reads_one_element_through_a_shuffle():
+    read = []
+
+    def numbers():
+        for number in range(10):
+            read.append(number)
+            yield str(number)
+
+    texts = Dataset.from_generator(numbers, TensorSpec((), object)).shuffle(10)
+    assert texts.map(int).element_spec == TensorSpec((), np.int64)
+    assert read == [0]

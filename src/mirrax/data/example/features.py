@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mirrax.data.plan.columns import as_strings
+from mirrax.errors import InvalidArgumentError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,19 +136,19 @@ class FeatureColumn:
         """Stores the values of one example; kind 0 means missing."""
         where, own_kind = f"Feature {self.name!r} of example {index}", self._kind
         if not kind and self._default is None:
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"{where}: Feature: {self.name} (data type: {KIND_NAMES[own_kind]}) is "
                 "required but could not be found. Give the feature a `default_value`, "
                 "or correct its name."
             )
         if kind and kind != own_kind:
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"{where}: Data types don't match. Expected type: "
                 f"{KIND_NAMES[own_kind]}. Received: {KIND_NAMES[kind]}. "
                 "Use the dtype that the examples were written with."
             )
         if kind and not self.fits(kind, len(values)):
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"{where}: Number of {KIND_NAMES[own_kind]} values != expected. "
                 f"Received: {len(values)} values for the shape {self._shape}, which "
                 f"has {self._rows.shape[1]}. Correct the shape, or use a "

@@ -20,6 +20,8 @@ from mirrax.data.plan.streams import ReplayedStream, Stream, take_up_to
 class Shuffle(OrderingNode, Seeded):
     """Elements in random order."""
 
+    only_reorders = True
+
     buffer_size: int
     seed: int
     reshuffle: bool

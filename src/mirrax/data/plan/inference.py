@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from mirrax.data.plan import columns as cols
-from mirrax.data.plan.node import Node
+from mirrax.data.plan.node import Node, rewrite
 from mirrax.data.plan.streams import Stream
 from mirrax.data.plan.user_functions import call_with_element
 from mirrax.values.tensor_spec import TensorSpec
@@ -39,10 +39,14 @@ def spec_of_function(function: Callable[..., Any], source: Node, mapped: Node) -
 
 
 def spec_of_first(mapped: Node) -> Any:
-    """Returns the spec of the first element of a node."""
-    stream = mapped.open((0,))
+    """Returns the spec of the first element of a node, without filling buffers."""
+    stream = rewrite(mapped, _source_if_reordered).open((0,))
     columns = stream.take(1)
     return None if columns is None else spec_of_row(stream, cols.rows_of(columns)[0])
+
+
+def _source_if_reordered(node: Any) -> Node:
+    return node.source if node.only_reorders else node
 
 
 def spec_of_row(stream: Stream, row: Sequence[Any]) -> Any:

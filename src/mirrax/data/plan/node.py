@@ -28,10 +28,12 @@ class Node(abc.ABC):
 
     `is_expensive` nodes read files or call functions, so prefetching them pays.
     Elements of nodes that `keeps_batch_size` have as many rows as those of its inputs.
+    Those of nodes that `only_reorders` are the elements of the source.
     """
 
     is_expensive: ClassVar[bool] = False
     keeps_batch_size: ClassVar[bool] = False
+    only_reorders: ClassVar[bool] = False
 
     @abc.abstractmethod
     def open(self, epoch: Epoch) -> Stream:

@@ -9,6 +9,8 @@ from typing import Any
 
 import jax
 
+from mirrax.errors import InvalidArgumentError
+
 _log = logging.getLogger(__name__)
 
 
@@ -43,7 +45,7 @@ class UserErrors:
             return True
         if isinstance(error, StopIteration):
             # It would end the dataset without a word.
-            raise RuntimeError(
+            raise InvalidArgumentError(
                 f"A function given to `{self.operation}` must not raise StopIteration. "
                 f"Received: one at element {self.number}. Give `next` a default value."
             ) from error

@@ -66,6 +66,11 @@ def CsvDataset(  # noqa: N802 - TensorFlow's name
     def decoded(fields: Sequence[str]) -> tuple[Any, ...]:
         numbers = range(len(fields)) if select_cols is None else select_cols
         chosen = [fields[i] for i in numbers if i not in (exclude_cols or ())]
+        if len(chosen) != len(record_defaults):
+            raise InvalidArgumentError(
+                f"A line must have {len(record_defaults)} fields, as many as defaults. "
+                f"Received: {len(chosen)} fields, {chosen}."
+            )
         pairs = zip(chosen, record_defaults, strict=True)
         return tuple(csv_column([x], default, na_value)[0] for x, default in pairs)
 
@@ -89,7 +94,7 @@ def _dtype(default: Any) -> np.dtype[Any]:
     kind = np.dtype(default) if is_type else np.asarray(default).dtype
     if kind.kind in "OSU":
         return string
-    if isinstance(default, np.ndarray):
+    if is_type or isinstance(default, np.ndarray):
         return kind
     return np.dtype({"float64": "float32", "int64": "int32"}.get(kind.name, kind.name))
 
@@ -148,6 +153,11 @@ def make_csv_dataset(
             _inferred([row[i] for row in rows if row[i] not in missing])
             for i in numbers
         ]
+    if len(column_defaults) != len(chosen):
+        raise ValueError(
+            "`column_defaults` must have an entry for each selected column. Received: "
+            f"{len(column_defaults)} entries, for {chosen}."
+        )
     lines: Any = CsvDataset(
         paths,
         column_defaults,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mirrax.errors import InvalidArgumentError
 from mirrax.tf.tensors.tensor import string_tensor, tensor
 
 
@@ -76,9 +77,16 @@ def csv_column(fields: Any, default: Any, na_value: str) -> np.ndarray[Any, Any]
     for field in fields:
         missing = field in ("", na_value)
         if missing and not len(filler):
-            raise ValueError(
+            raise InvalidArgumentError(
                 "A field without default must not be empty. Received: an empty field. "
                 "Give the column a default in `record_defaults`."
             )
-        values.append(filler[0] if missing else field if is_text else kind.type(field))
+        try:
+            value = filler[0] if missing else field if is_text else kind.type(field)
+        except (ValueError, OverflowError) as error:
+            raise InvalidArgumentError(
+                f"A field must be a valid {kind}, as its default. Received: {field!r}. "
+                "Give the column a default of another dtype."
+            ) from error
+        values.append(value)
     return np.asarray(string_tensor(values)) if is_text else np.array(values, kind)

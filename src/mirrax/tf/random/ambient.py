@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import weakref
 from typing import Any
 
@@ -11,10 +12,11 @@ import mirrax
 
 
 class _Ambient:
-    """One generator of keys for each strategy, all from one seed."""
+    """One generator of keys for each strategy, and one of datasets' seeds."""
 
     def __init__(self) -> None:
         self.seed = 0
+        self.datasets: random.Random | None = None
         self.sources: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
@@ -25,6 +27,12 @@ def set_seed(seed: int | None) -> None:
     """Restarts all random numbers from a seed; None is the default seed, 0."""
     _ambient.seed = 0 if seed is None else int(seed)
     _ambient.sources.clear()
+    _ambient.datasets = None if seed is None else random.Random(int(seed))
+
+
+def next_dataset_seed() -> int | None:
+    """Returns a seed that depends on that of `set_seed`; None if there is none."""
+    return None if _ambient.datasets is None else _ambient.datasets.getrandbits(31)
 
 
 def next_key(seed: Any = None) -> jax.Array:
