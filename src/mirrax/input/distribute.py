@@ -244,11 +244,11 @@ def _require_consistent(options: InputOptions) -> None:
     is_possible = mode is InputReplicationMode.PER_REPLICA and not fetches
     if options.experimental_place_dataset_on_device and not is_possible:
         raise ValueError(
-            "A dataset that is placed on a device is that of one replica, and there is "
-            "nothing left to fetch. Received: experimental_place_dataset_on_device="
-            f"True, experimental_replication_mode={mode.name}, "
+            "`experimental_place_dataset_on_device` needs a dataset for each replica, "
+            "whose elements are not fetched to the device later. Received: "
+            f"experimental_replication_mode={mode.name}, "
             f"experimental_fetch_to_device={fetches}. Set PER_REPLICA and False, or "
-            "leave experimental_place_dataset_on_device out."
+            "leave `experimental_place_dataset_on_device` out."
         )
 
 

@@ -137,20 +137,7 @@ def make_result(
         return ended
     if failure is None and coordinator_code:
         return _without_coordinator(ended, coordinator_code)
-    code = codes[first]
-    is_named = failure is not None and failure.worker in plan.local
-    if failure is not None and is_named and (not causes or _is_mismatch(failure)):
-        # Such as one that ended with 0, too early.
-        first = plan.local.index(failure.worker or 0)
-    cause, report = _explain(processes[first], failure, is_named)
-    if not (causes or is_named):
-        cause = dataclasses.replace(cause, is_consequence=True)
-    if processes[first].was_running:
-        # It hung, or missed the failure of another one: another attempt may succeed.
-        code = EXIT_CODE
-    return dataclasses.replace(
-        ended, exit_code=code, report=report, first=first, cause=cause
-    )
+    return _failed(ended, plan, processes, first, bool(causes), failure)
 
 
 def stop_without_workers(signal_number: int, requeue_code: int) -> JobResult:
@@ -187,6 +174,35 @@ def _without_coordinator(ended: JobResult, coordinator_code: int) -> JobResult:
     report = f"The coordinator failed first: {how}."
     cause = Cause("coordinator", _kind_of(how), how)
     return dataclasses.replace(ended, exit_code=EXIT_CODE, report=report, cause=cause)
+
+
+def _failed(
+    ended: JobResult,
+    plan: LaunchPlan,
+    processes: Sequence[WorkerProcess],
+    first: int,
+    is_cause: bool,
+    failure: Failure | None,
+) -> JobResult:
+    """Returns the result of a job in which the worker at `first` failed first.
+
+    Args:
+        is_cause: Whether it failed by itself, not because of another worker.
+    """
+    code = ended.exit_codes[first]
+    is_named = failure is not None and failure.worker in plan.local
+    if failure is not None and is_named and (not is_cause or _is_mismatch(failure)):
+        # Such as one that ended with 0, too early.
+        first = plan.local.index(failure.worker or 0)
+    cause, report = _explain(processes[first], failure, is_named)
+    if not (is_cause or is_named):
+        cause = dataclasses.replace(cause, is_consequence=True)
+    if processes[first].was_running:
+        # It hung, or missed the failure of another one: another attempt may succeed.
+        code = EXIT_CODE
+    return dataclasses.replace(
+        ended, exit_code=code, report=report, first=first, cause=cause
+    )
 
 
 def _explain(

@@ -71,6 +71,17 @@ def run_job(
     failed_at = 0.0
     variables = _worker_variables(environment, folder, max_restarts)
     requeue_code = read_options(variables).requeue_code
+    make_supervisor = functools.partial(
+        Supervisor,
+        command=command,
+        folder=folder,
+        environment=variables,
+        show=show,
+        signals=signals,
+        ended_elsewhere=launchers.ended_workers,
+        report_exit=launchers.report_exit,
+        **options,
+    )
     for attempt in itertools.count():
         plan = launchers.start_attempt(signals)
         if signals:
@@ -79,18 +90,7 @@ def run_job(
         if isinstance(plan, JobResult):
             result = plan
             break
-        supervisor = Supervisor(
-            plan,
-            command,
-            folder,
-            environment=variables,
-            show=show,
-            attempt=attempt,
-            signals=signals,
-            ended_elsewhere=launchers.ended_workers,
-            report_exit=launchers.report_exit,
-            **options,
-        )
+        supervisor = make_supervisor(plan=plan, attempt=attempt)
         watch = _watch_restart(supervisor, failed, failed_at, show)
         start = time.monotonic()
         own = supervisor.run(end - start, functools.partial(next, watch, None))
