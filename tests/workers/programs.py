@@ -142,6 +142,11 @@ def mismatches():
                 Dataset.range(4 + worker).batch(2)
             )
         ),
+        "arrays": outcome_of(
+            lambda: strategy.experimental_distribute_dataset(
+                Dataset.from_tensor_slices(np.full(4, worker)).batch(2)
+            )
+        ),
         "after": plain(strategy.run(mirrax.function(lambda: jnp.float32(5)))),
     }
 

@@ -156,6 +156,7 @@ def test_a_worker_sees_its_own_devices_and_whether_it_is_the_first(shape):
         ("constant_in_a_loop", "ProgramMismatch", "inside a loop or a branch"),
         ("argument", "ValueError", "must be the same on all workers"),
         ("dataset", "ProgramMismatch", "the same dataset. Received: worker 0: 2 x"),
+        ("arrays", "ProgramMismatch", "None), arrays with the checksum "),
     ],
 )
 def test_what_workers_do_differently_is_an_error_on_all(case, kind, text):

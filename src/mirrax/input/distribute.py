@@ -14,14 +14,14 @@ from mirrax.data.dataset import Dataset
 from mirrax.data.dataset_options import AutoShardPolicy
 from mirrax.data.iterator import DatasetIterator
 from mirrax.data.nodes.buffered import Prefetch
-from mirrax.data.nodes.sources import Generated
+from mirrax.data.nodes.sources import Generated, Slices
 from mirrax.data.plan.node import Node, find, has_expensive_node
 from mirrax.data.plan.seeds import seeds_of, with_seeds
 from mirrax.devices.peers import Peers, exchange_json
 from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
 from mirrax.input.auto_shard import auto_shard, resolve_policy
-from mirrax.input.batch_digest import batch_log
+from mirrax.input.batch_digest import batch_log, digest_of
 from mirrax.input.batch_rows import Share, batch_size_of, not_batched_error, share_of
 from mirrax.input.device_placement import part_spec, place_parts
 from mirrax.input.distributed_dataset import DistributedDataset
@@ -68,8 +68,7 @@ def distribute(
     # Workers that read the same batches know the sizes of the others' parts.
     is_common = policy is _BY_DATA
     if is_common and not topology.is_local:
-        size = dataset.cardinality()
-        _require_same(peers, "dataset", f"{size} x {dataset.element_spec}")
+        _require_same(peers, "dataset", _summary(dataset))
     return _build(
         open_feed,
         describe,
@@ -192,6 +191,13 @@ def _build(
         synchronize,
         lambda: dataset.plan.cardinality,
     )
+
+
+def _summary(dataset: Dataset) -> str:
+    """Returns what must be equal on all workers that read the same batches."""
+    text = f"{dataset.cardinality()} x {dataset.element_spec}"
+    arrays = [node.columns for node in find(dataset.plan, Slices)]
+    return f"{text}, arrays with the checksum {digest_of(arrays)}" if arrays else text
 
 
 def _require_same(peers: Peers, topic: str, text: str) -> None:

@@ -189,12 +189,12 @@ def warm_up() -> None:
 def _check_jax_unused() -> None:
     if not backend_is_up() and not is_distributed():
         return
-    what = "has run an operation" if backend_is_up() else "is connected to another job"
+    what = "run an operation" if backend_is_up() else "connected to another job"
     raise ConfigurationError(
-        "Several workers must be connected before JAX is first used, and JAX already "
-        f"{what} in this process. Create MultiWorkerMirroredStrategy at the start of "
-        "the program, before anything that makes an array or lists devices, and do not "
-        "call jax.distributed.initialize: Mirrax does."
+        "Several workers must be connected before JAX is first used, and JAX has "
+        f"already {what} in this process. Create MultiWorkerMirroredStrategy at the "
+        "start of the program, before anything that makes an array or lists devices, "
+        "and do not call jax.distributed.initialize: Mirrax does."
     )
 
 
