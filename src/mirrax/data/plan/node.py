@@ -128,7 +128,7 @@ def has_expensive_node(plan: Node) -> bool:
     return plan.is_expensive or any(has_expensive_node(node) for node in plan.inputs)
 
 
-def find(node: Node, kind: type[Node]) -> list[Node]:
+def find(node: Node, kind: type[T]) -> list[T]:
     """Returns all nodes of a type in a plan."""
     found = [node] if isinstance(node, kind) else []
     return found + [item for child in node.inputs for item in find(child, kind)]
