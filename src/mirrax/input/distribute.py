@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 
+from mirrax import user_frames
 from mirrax.data.adapters import as_dataset
 from mirrax.data.adapters.iterables import ForeignSource
 from mirrax.data.dataset import Dataset
@@ -68,7 +69,9 @@ def distribute(
     # Workers that read the same batches know the sizes of the others' parts.
     is_common = policy is _BY_DATA
     if is_common and not topology.is_local:
-        _require_same(peers, "dataset", _summary(dataset))
+        size = dataset.cardinality()
+        _require_same(peers, "dataset", f"{size} x {dataset.element_spec}")
+        _compare_arrays(dataset.plan, peers)
     return _build(
         open_feed,
         describe,
@@ -193,11 +196,18 @@ def _build(
     )
 
 
-def _summary(dataset: Dataset) -> str:
-    """Returns what must be equal on all workers that read the same batches."""
-    text = f"{dataset.cardinality()} x {dataset.element_spec}"
-    arrays = [node.columns for node in find(dataset.plan, Slices)]
-    return f"{text}, arrays with the checksum {digest_of(arrays)}" if arrays else text
+def _compare_arrays(plan: Node, peers: Peers) -> None:
+    """Warns if workers that read the same batches have other arrays in memory."""
+    arrays = [node.columns for node in find(plan, Slices)]
+    digests = exchange_json(peers, "arrays of a dataset", digest_of(arrays))
+    if len(set(digests)) > 1:
+        user_frames.warn(
+            "All workers should distribute the same arrays: each takes its rows of "
+            "each batch, so the others are never used. Received: arrays with the "
+            f"checksums {digests}, in the order of the workers. Give each worker the "
+            "same data; or let each read its own, with "
+            "`strategy.distribute_datasets_from_function`."
+        )
 
 
 def _require_same(peers: Peers, topic: str, text: str) -> None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import jax
 
 from mirrax.data.plan.streams import SourceStream, Stream
 from mirrax.html_tables import html_table
+
+T = TypeVar("T")
 
 INFINITE = -1
 UNKNOWN = -2
