@@ -100,7 +100,7 @@ def test_kinds_of_nothing_are_none():
 
 def test_workers_that_combine_another_number_of_values_are_told():
     kind = [[[1], "int8"]]
-    message = r"combine the same values. Received: \[2, 1, 2\] value\(s\) on the work"
+    message = r"the same number of values. Received: \[2, 1, 2\] value\(s\), in the"
     with pytest.raises(ProgramMismatch, match=message):
         merge_shapes([[kind, kind], [kind], [kind, kind]])
 

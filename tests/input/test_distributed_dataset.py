@@ -343,7 +343,7 @@ def test_scalars_that_do_not_suffice_are_an_error_not_a_loss(two_replicas):
     )
     iterator = iter(distributed)
     assert parts(two_replicas, next(iterator)) == [0, 1]
-    with pytest.raises(InvalidArgumentError, match="fewer scalars than replicas"):
+    with pytest.raises(InvalidArgumentError, match="fewer elements than replicas"):
         next(iterator)
 
 

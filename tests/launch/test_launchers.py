@@ -44,8 +44,8 @@ def make_machines(count=2, minimum=None, timeout=60.0):
 def lead():
     leaders = []
 
-    def make(machines):
-        leaders.append(Leader(machines, lambda line: None))
+    def make(machines, show=lambda line: None):
+        leaders.append(Leader(machines, show))
         return leaders[-1]
 
     yield make
@@ -268,11 +268,14 @@ def test_stranger_is_refused(lead, follow):
 @pytest.mark.parametrize("change", [{"num_workers": 2}, {"hosts": ()}])
 def test_launcher_with_other_options_is_refused(lead, follow, change):
     machines = make_machines()
-    lead(machines)
+    said = []
+    lead(machines, said.append)
     hosts = change.get("hosts", machines.hosts) or (*machines.hosts, "127.0.0.3:1")
     other = dataclasses.replace(machines, **{**change, "hosts": hosts})
     with pytest.raises(RuntimeError, match="must have the same --hosts and -n"):
         follow(other, 1)
+    (line,) = said
+    assert "was refused. All launchers of a job must have the same --hosts" in line
 
 
 def test_lost_leader_ends_the_job_elsewhere(lead, follow):

@@ -210,7 +210,7 @@ def test_broadcast_to_a_device_gives_an_array_there(two_replicas, value):
 
 def test_broadcast_refuses_values_of_replicas(two_replicas):
     value = mirrax.PerReplica((1.0, 2.0))
-    with pytest.raises(ValueError, match="Received: a value of each replica"):
+    with pytest.raises(ValueError, match="Received: one with a value for each replica"):
         two_replicas.extended.broadcast_to(value, "CPU:1")
 
 

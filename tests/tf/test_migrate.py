@@ -95,6 +95,8 @@ def test_imports_are_rewritten(statement, replacement):
         ("tf.data.Dataset.no_such_method", "missing", "from_generator"),
         ("tf.keras.no_such_name", "missing", "names of Keras 3"),
         ("tf.constant.anything", "ok", ""),
+        ("tf.compat.v1.disable_eager_execution", "missing", "plain calls"),
+        ("tf.compat.v1.disable_v2_behavior", "missing", "plain calls"),
     ],
 )
 def test_names_are_judged(name, kind, advice):

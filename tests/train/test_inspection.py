@@ -48,7 +48,9 @@ def test_objects_that_were_not_saved_are_found(path):
 def test_checks_of_what_was_not_restored_raise(path):
     bias = Checkpoint(bias=mirrax.Variable(1.0))
     status = bias.restore(path, partial=True).expect_partial()
-    with pytest.raises(AssertionError, match=r"one of .*step, weight\. Give"):
+    with pytest.raises(
+        AssertionError, match=r"a checkpoint with .*step, weight\. Give"
+    ):
         status.assert_nontrivial_match()
     found = Checkpoint(step=0).restore(path)
     assert found.assert_nontrivial_match() is found

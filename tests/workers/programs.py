@@ -3,6 +3,7 @@
 import os
 import resource
 import sys
+import warnings
 from unittest import mock
 
 import jax
@@ -118,6 +119,13 @@ def collectives():
     }
 
 
+def _warnings_of(function):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        function()
+    return [str(each.message) for each in caught]
+
+
 def mismatches():
     strategy = mirrax.MultiWorkerMirroredStrategy()
     worker = strategy.topology.worker_index
@@ -140,6 +148,11 @@ def mismatches():
         "dataset": outcome_of(
             lambda: strategy.experimental_distribute_dataset(
                 Dataset.range(4 + worker).batch(2)
+            )
+        ),
+        "arrays": _warnings_of(
+            lambda: strategy.experimental_distribute_dataset(
+                Dataset.from_tensor_slices(np.full(4, worker)).batch(2)
             )
         ),
         "after": plain(strategy.run(mirrax.function(lambda: jnp.float32(5)))),

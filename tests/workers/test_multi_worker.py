@@ -166,6 +166,12 @@ def test_what_workers_do_differently_is_an_error_on_all(case, kind, text):
         assert answer["after"] == 5.0
 
 
+def test_arrays_that_differ_between_workers_are_warned_of():
+    for answer in answers_of("mismatches", 2, 2):
+        (text,) = answer["arrays"]
+        assert text.startswith("All workers should distribute the same arrays")
+
+
 @pytest.mark.slow
 def test_collectives_that_differ_are_an_error_on_all():
     for kind, text in answers_of("eager_mismatch", 2, 1):

@@ -29,8 +29,8 @@ def put_on_destinations(array: Any, destinations: Any, topology: Topology) -> An
         return Mirrored(array)
     if isinstance(array, DistributedValues):
         raise ValueError(
-            "Destinations get one value, the same on each of them. Received: a value "
-            f"of each replica, {array!r}. Combine it with `reduce_to`."
+            "All destinations get the same value. Received: one with a value for each "
+            f"replica, {array!r}. Combine them with `reduce_to`."
         )
     devices = devices_of(destinations, topology)
     if len(devices) == 1:

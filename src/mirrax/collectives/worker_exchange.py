@@ -55,8 +55,9 @@ def merge_shapes(answers: Sequence[Sequence[Any]]) -> list[tuple[ShapeDtype, ...
     """Returns for each value its shapes and dtypes on all replicas."""
     if any(len(answer) != len(answers[0]) for answer in answers):
         raise ProgramMismatch(
-            "All workers must combine the same values. Received: "
-            f"{[len(answer) for answer in answers]} value(s) on the workers, in order."
+            "All workers must combine the same number of values. Received: "
+            f"{[len(answer) for answer in answers]} value(s), in the order of the "
+            "workers. Give `reduce` the same structure on all."
         )
     return [
         tuple((tuple(shape), dtype) for worker in column for shape, dtype in worker)

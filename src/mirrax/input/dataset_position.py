@@ -57,7 +57,8 @@ def load(state: Any) -> DatasetPosition:
     if any(p.step != last.step and not p.has_ended for p in positions):
         raise ValueError(
             "The positions of workers must all be saved after the same step. Received: "
-            f"positions after {sorted({p.step for p in positions})} step(s)."
+            f"positions after {sorted({p.step for p in positions})} step(s). Give "
+            "those that the workers saved together."
         )
     rows = {i: state for position in positions for i, state in position.rows.items()}
     return dataclasses.replace(last, rows=rows)

@@ -8,20 +8,21 @@ from typing import Any
 
 import jax
 
+from mirrax import user_frames
 from mirrax.data.adapters import as_dataset
 from mirrax.data.adapters.iterables import ForeignSource
 from mirrax.data.dataset import Dataset
 from mirrax.data.dataset_options import AutoShardPolicy
 from mirrax.data.iterator import DatasetIterator
 from mirrax.data.nodes.buffered import Prefetch
-from mirrax.data.nodes.sources import Generated
+from mirrax.data.nodes.sources import Generated, Slices
 from mirrax.data.plan.node import Node, find, has_expensive_node
 from mirrax.data.plan.seeds import seeds_of, with_seeds
 from mirrax.devices.peers import Peers, exchange_json
 from mirrax.devices.topology import Topology
 from mirrax.errors import ProgramMismatch
 from mirrax.input.auto_shard import auto_shard, resolve_policy
-from mirrax.input.batch_digest import batch_log
+from mirrax.input.batch_digest import batch_log, digest_of
 from mirrax.input.batch_rows import Share, batch_size_of, not_batched_error, share_of
 from mirrax.input.device_placement import part_spec, place_parts
 from mirrax.input.distributed_dataset import DistributedDataset
@@ -70,6 +71,7 @@ def distribute(
     if is_common and not topology.is_local:
         size = dataset.cardinality()
         _require_same(peers, "dataset", f"{size} x {dataset.element_spec}")
+        _compare_arrays(dataset.plan, peers)
     return _build(
         open_feed,
         describe,
@@ -194,6 +196,20 @@ def _build(
     )
 
 
+def _compare_arrays(plan: Node, peers: Peers) -> None:
+    """Warns if workers that read the same batches have other arrays in memory."""
+    arrays = [node.columns for node in find(plan, Slices)]
+    digests = exchange_json(peers, "arrays of a dataset", digest_of(arrays))
+    if len(set(digests)) > 1:
+        user_frames.warn(
+            "All workers should distribute the same arrays: each takes its rows of "
+            "each batch, so the others are never used. Received: arrays with the "
+            f"checksums {digests}, in the order of the workers. Give each worker the "
+            "same data; or let each read its own, with "
+            "`strategy.distribute_datasets_from_function`."
+        )
+
+
 def _require_same(peers: Peers, topic: str, text: str) -> None:
     answers = exchange_json(peers, topic, text)
     if any(answer != answers[0] for answer in answers):
@@ -244,11 +260,11 @@ def _require_consistent(options: InputOptions) -> None:
     is_possible = mode is InputReplicationMode.PER_REPLICA and not fetches
     if options.experimental_place_dataset_on_device and not is_possible:
         raise ValueError(
-            "A dataset that is placed on a device is that of one replica, and there is "
-            "nothing left to fetch. Received: experimental_place_dataset_on_device="
-            f"True, experimental_replication_mode={mode.name}, "
+            "`experimental_place_dataset_on_device` needs a dataset for each replica, "
+            "whose elements are not fetched to the device later. Received: "
+            f"experimental_replication_mode={mode.name}, "
             f"experimental_fetch_to_device={fetches}. Set PER_REPLICA and False, or "
-            "leave experimental_place_dataset_on_device out."
+            "leave `experimental_place_dataset_on_device` out."
         )
 
 

@@ -285,8 +285,8 @@ class PerReplicaFeed(Feed):
 def _no_rows(element: Tree) -> Tree:
     if any(np.ndim(leaf) == 0 for leaf in jax.tree.leaves(element)):
         raise InvalidArgumentError(
-            "Each replica takes an element per step, and a step needs one for all. "
-            "Received: fewer scalars than replicas in the last step. Batch the "
-            "dataset, so that the rest can get empty batches, or use `take`."
+            "Every step needs an element for each replica. Received: fewer elements "
+            "than replicas in the last step, and they are scalars. Batch the dataset, "
+            "so that the other replicas can get empty batches, or use `take`."
         )
     return slice_rows(element, slice(0))

@@ -121,12 +121,9 @@ def make_result(
     """
     codes = [process.exit_code or 0 for process in processes]
     logs = ["\n".join(process.output.lines) for process in processes]
+    ended = JobResult(0, exit_codes=codes, logs=logs, timed_out=timed_out)
     if steps.is_preempted and len(set(codes)) == 1:
-        saved = "" if steps.done is None else f", and have saved step {steps.done}"
-        report = f"All workers were asked to end{saved}."
-        return JobResult(
-            codes[0], report, codes, logs, timed_out=timed_out, is_preempted=True
-        )
+        return _preempted(ended, steps.done)
     # One that stopped because of another one, or had to be killed, is not the cause.
     causes = [
         position
@@ -134,32 +131,13 @@ def make_result(
         if codes[position] != EXIT_CODE and not processes[position].was_running
     ]
     first = next(iter(causes or failed), None)
-    code = 0 if first is None else codes[first]
-    report = ""
-    cause = None
     if signal_number is not None:
-        name = signal.Signals(signal_number).name
-        report = f"{name} was passed on to the workers, and all have ended."
-        # A worker's own exit code says more than that it stopped or was killed.
-        if code in (EXIT_CODE, _KILLED):
-            code = 128 + signal_number
-    elif first is not None and failure is None and coordinator_code:
-        how = describe_code(coordinator_code)
-        report = f"The coordinator failed first: {how}."
-        cause = Cause("coordinator", _kind_of(how), how)
-        first, code = None, EXIT_CODE
-    elif first is not None:
-        is_named = failure is not None and failure.worker in plan.local
-        if failure is not None and is_named and (not causes or _is_mismatch(failure)):
-            # Such as one that ended with 0, too early.
-            first = plan.local.index(failure.worker or 0)
-        cause, report = _explain(processes[first], failure, is_named)
-        if not (causes or is_named):
-            cause = dataclasses.replace(cause, is_consequence=True)
-    if signal_number is None and first is not None and processes[first].was_running:
-        # It hung, or missed the failure of another one: another attempt may succeed.
-        code = EXIT_CODE
-    return JobResult(code, report, codes, logs, first, timed_out, cause)
+        return _ended_by_signal(ended, first, signal_number)
+    if first is None:
+        return ended
+    if failure is None and coordinator_code:
+        return _without_coordinator(ended, coordinator_code)
+    return _failed(ended, plan, processes, first, bool(causes), failure)
 
 
 def stop_without_workers(signal_number: int, requeue_code: int) -> JobResult:
@@ -172,6 +150,59 @@ def stop_without_workers(signal_number: int, requeue_code: int) -> JobResult:
     name = signal.Signals(signal_number).name
     report = f"{name} ended the job while no worker was running."
     return JobResult(code, report, is_preempted=is_preempted)
+
+
+def _preempted(ended: JobResult, step: int | None) -> JobResult:
+    saved = "" if step is None else f", and have saved step {step}"
+    report = f"All workers were asked to end{saved}."
+    code = ended.exit_codes[0]
+    return dataclasses.replace(ended, exit_code=code, report=report, is_preempted=True)
+
+
+def _ended_by_signal(ended: JobResult, first: int | None, number: int) -> JobResult:
+    code = 0 if first is None else ended.exit_codes[first]
+    # A worker's own exit code says more than that it stopped or was killed.
+    if code in (EXIT_CODE, _KILLED):
+        code = 128 + number
+    name = signal.Signals(number).name
+    report = f"{name} was passed on to the workers, and all have ended."
+    return dataclasses.replace(ended, exit_code=code, report=report, first=first)
+
+
+def _without_coordinator(ended: JobResult, coordinator_code: int) -> JobResult:
+    how = describe_code(coordinator_code)
+    report = f"The coordinator failed first: {how}."
+    cause = Cause("coordinator", _kind_of(how), how)
+    return dataclasses.replace(ended, exit_code=EXIT_CODE, report=report, cause=cause)
+
+
+def _failed(
+    ended: JobResult,
+    plan: LaunchPlan,
+    processes: Sequence[WorkerProcess],
+    first: int,
+    is_cause: bool,
+    failure: Failure | None,
+) -> JobResult:
+    """Returns the result of a job in which the worker at `first` failed first.
+
+    Args:
+        is_cause: Whether it failed by itself, not because of another worker.
+    """
+    code = ended.exit_codes[first]
+    is_named = failure is not None and failure.worker in plan.local
+    if failure is not None and is_named and (not is_cause or _is_mismatch(failure)):
+        # Such as one that ended with 0, too early.
+        first = plan.local.index(failure.worker or 0)
+    cause, report = _explain(processes[first], failure, is_named)
+    if not (is_cause or is_named):
+        cause = dataclasses.replace(cause, is_consequence=True)
+    if processes[first].was_running:
+        # It hung, or missed the failure of another one: another attempt may succeed.
+        code = EXIT_CODE
+    return dataclasses.replace(
+        ended, exit_code=code, report=report, first=first, cause=cause
+    )
 
 
 def _explain(

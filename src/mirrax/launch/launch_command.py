@@ -198,6 +198,23 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _find_launchers(options: argparse.Namespace) -> Launchers:
+    _check_hosts(options)
+    if options.hosts is None:
+        return Alone(options.workers)
+    hosts = tuple(options.hosts.split(","))
+    # Raises if one of them is wrong.
+    plan_hosts(hosts, options.host_index, options.workers)
+    settings = read_options(_environment(options))
+    _check_secret(hosts, settings.secret)
+    elastic = _parse_elastic(options.elastic, len(hosts))
+    machines = Machines(hosts, options.workers, *elastic, settings)
+    if options.host_index > 0:
+        return Follower(machines, options.host_index, CONSOLE.show_line)
+    grace = max(options.grace, settings.failure_grace)
+    return Leader(machines, CONSOLE.show_line, grace)
+
+
+def _check_hosts(options: argparse.Namespace) -> None:
     if (options.hosts is None) != (options.host_index is None):
         raise ConfigurationError(
             "--hosts and --host-index belong together. Received: "
@@ -209,25 +226,16 @@ def _find_launchers(options: argparse.Namespace) -> Launchers:
             f"Received: --hosts {options.hosts}, --max-restarts {options.max_restarts}."
             " On one machine --max-restarts alone starts all workers again."
         )
-    if options.hosts is None:
-        return Alone(options.workers)
-    hosts = tuple(options.hosts.split(","))
-    # Raises if one of them is wrong.
-    plan_hosts(hosts, options.host_index, options.workers)
-    settings = read_options(_environment(options))
+
+
+def _check_secret(hosts: Sequence[str], secret: str) -> None:
     is_exposed = not all(is_loopback(split_address(host)[0]) for host in hosts)
-    if len(hosts) > 1 and is_exposed and not settings.secret:
+    if len(hosts) > 1 and is_exposed and not secret:
         raise ConfigurationError(
             "Several machines need a secret, so that no other process can join the "
             "job. Received: no MIRRAX_SECRET. Set it to the same long random text on "
             "all of them; `openssl rand -hex 16` makes one."
         )
-    elastic = _parse_elastic(options.elastic, len(hosts))
-    machines = Machines(hosts, options.workers, *elastic, settings)
-    if options.host_index > 0:
-        return Follower(machines, options.host_index, CONSOLE.show_line)
-    grace = max(options.grace, settings.failure_grace)
-    return Leader(machines, CONSOLE.show_line, grace)
 
 
 def _parse_elastic(text: str | None, num_hosts: int) -> tuple[int, int]:

@@ -73,7 +73,8 @@ class Leader:
         # Those that are connected, by machine, and those of the current attempt.
         self._launchers: dict[int, _Launcher] = {}
         self._others: list[_Launcher] | None = None
-        self._strangers: set[str] = set()
+        # What was said about launchers that were refused; each tries again for minutes.
+        self._said: set[str] = set()
         self._changed = threading.Condition()
         host = machines.options.bind or find_own_host(machines.hosts)
         self._listener = listen(host, split_address(machines.leader)[1])
@@ -253,11 +254,19 @@ class Leader:
         key, challenge = self._machines.key, handshake.make_challenge()
         connection.sendall(encode(challenge))
         hello = next(messages)
+        host = connection.getpeername()[0]
         if handshake.verify_hello(key, challenge, hello):
             refusal = self._machines.find_difference(hello["body"])
+            text = f"A launcher on {host} was refused. {refusal}"
         else:
             refusal = "another key"
-            self._report_stranger(connection.getpeername()[0])
+            text = (
+                f"A process on {host} has another key. MIRRAX_SECRET must be the same "
+                "on all machines."
+            )
+        if refusal and text not in self._said:
+            self._said.add(text)
+            self._show(f"mirrax launch: {text}")
         answer = handshake.make_answer(key, challenge, hello, refusal)
         connection.sendall(encode(answer))
         if refusal:
@@ -273,14 +282,6 @@ class Leader:
             launcher = self._launchers[index] = _Launcher(index, connection)
             self._changed.notify_all()
         return launcher
-
-    def _report_stranger(self, host: str) -> None:
-        if host not in self._strangers:
-            self._strangers.add(host)
-            self._show(
-                f"mirrax launch: A process on {host} has another key. MIRRAX_SECRET "
-                "must be the same on all machines."
-            )
 
 
 def _receive(connection: socket.socket) -> Iterator[Message]:

@@ -159,13 +159,8 @@ class Supervisor:
         """
         running = set(range(len(self._processes)))
         while True:
-            for position in sorted(running):
-                if self._processes[position].exit_code is not None:
-                    running.discard(position)
-                    self._record_exit(position)
-                    if not running:
-                        self._reminder = time.monotonic() + _REMINDER_SECONDS
-                        self._set_deadline(self._options.idle_timeout)
+            if running:
+                self._collect_exits(running)
             for number in self.signals[self._num_forwarded :]:
                 self._forward_signal(number, is_any_running=bool(running))
             self._update_coordinator()
@@ -181,6 +176,16 @@ class Supervisor:
             if not running and not self._is_needed_elsewhere():
                 return False
             time.sleep(_POLL_SECONDS)
+
+    def _collect_exits(self, running: set[int]) -> None:
+        """Removes the processes that have ended."""
+        for position in sorted(running):
+            if self._processes[position].exit_code is not None:
+                running.discard(position)
+                self._record_exit(position)
+        if not running:
+            self._reminder = time.monotonic() + _REMINDER_SECONDS
+            self._set_deadline(self._options.idle_timeout)
 
     def _update_coordinator(self) -> None:
         coordinator = self._coordinator

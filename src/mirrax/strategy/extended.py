@@ -226,7 +226,29 @@ class StrategyExtended:
         args, kwargs = trees.map_leaves(_update_argument, (args, kwargs or {}))
         devices = (None,) if topology is None else topology.local_devices
         if stack.overlay() is not None:
+            # A trace calls `fn` once for all copies.
             devices = (None,)
+        results = self._update_each(devices, fn, args, kwargs)
+        merged = regroup(results)
+        if group:
+            return trees.map_leaves(lambda leaf: _mirrored(leaf, topology), merged)
+        count = 1 if topology is None else len(topology.local_devices)
+
+        def of_each_copy(leaf: Any) -> tuple[Any, ...]:
+            if len(results) > 1 and isinstance(leaf, PerReplica):
+                return leaf.values
+            return (leaf,) * count
+
+        return trees.map_leaves(of_each_copy, merged)
+
+    def _update_each(
+        self,
+        devices: Sequence[jax.Device | None],
+        fn: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+    ) -> list[Any]:
+        """Calls `fn` in the update context of each copy; returns all results."""
         pending: dict[Any, dict[int, Any]] = {}
         results = []
         for index, device in enumerate(devices):
@@ -235,19 +257,7 @@ class StrategyExtended:
                 results.append(fn(*select(args, index), **select(kwargs, index)))
         for variable, values in pending.items():
             variable.commit_update([values.get(i) for i in range(len(devices))])
-        results = [trees.map_leaves(_value_of, result) for result in results]
-        merged = regroup(results)
-        if group:
-            return trees.map_leaves(lambda leaf: _mirrored(leaf, topology), merged)
-        count = 1 if topology is None else len(topology.local_devices)
-
-        def of_each_copy(leaf: Any) -> tuple[Any, ...]:
-            # A trace calls `fn` once for all copies.
-            if len(results) > 1 and isinstance(leaf, PerReplica):
-                return leaf.values
-            return (leaf,) * count
-
-        return trees.map_leaves(of_each_copy, merged)
+        return [trees.map_leaves(_value_of, result) for result in results]
 
 
 @dataclasses.dataclass(frozen=True)

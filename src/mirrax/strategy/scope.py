@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from mirrax.collectives import worker_exchange
 from mirrax.collectives.reduce import Collective
 from mirrax.context import guards, stack
+from mirrax.devices.topology import Topology
 from mirrax.options import VariableSynchronization
 from mirrax.strategy.sharding import choose_layout
 from mirrax.variables import validation
@@ -56,30 +57,11 @@ def create_mirrored(
     owner: Any, collective: Collective, next_creator: Callable[..., Any], **kwargs: Any
 ) -> Any:
     """Returns a variable with a copy on every replica of `collective`."""
-    wanted = kwargs.pop("synchronization", VariableSynchronization.AUTO)
-    if wanted is VariableSynchronization.NONE:
-        raise ValueError(
-            "`NONE` variable synchronization mode is not supported with copies on "
-            "several devices. Received: synchronization=NONE. Use ON_WRITE (the "
-            "default) or ON_READ."
-        )
     name = kwargs.get("name") or "Variable"
-    is_on_read = wanted is VariableSynchronization.ON_READ
-    if is_on_read and kwargs.get("sharded"):
-        raise ValueError(
-            "A variable that is sharded has one value, of which each replica stores a "
-            "part; one that is synchronized on read has a value for each replica. "
-            f"Received: variable '{name}' with sharded=True and "
-            "synchronization=ON_READ. Leave out one of them."
-        )
-    try:
-        given = kwargs.get("initial_value")
-        array = validation.initial_array(given, kwargs.get("dtype"))
-    except jax.errors.JaxRuntimeError as error:
-        # Of the variables before it, there may be several copies.
-        if owner.shard_bytes is None and collective.topology.num_replicas > 1:
-            advise(error, [], SHARD_STATE)
-        raise
+    wanted = kwargs.pop("synchronization", VariableSynchronization.AUTO)
+    sharded = kwargs.get("sharded")
+    _check_options(name, wanted, sharded)
+    array = _initial_array(owner, collective.topology, kwargs)
     creators = stack.creators()
     if len(creators) > 1 and creators[0] is not owner._creator:
         # Creators around the scope are called for each copy.
@@ -91,23 +73,49 @@ def create_mirrored(
                 kwargs["trainable"] = made.trainable
     array = worker_exchange.from_first(collective.topology, f"variable {name}", array)
     # What the user says about this variable comes before what the strategy says.
-    sharded = kwargs.get("sharded")
+    min_bytes = {None: owner.shard_bytes, True: 0, False: None}[sharded]
+    layout = choose_layout(array, collective.topology, min_bytes, can_pad=True)
+    kind: type[Any] = MirroredVariable if layout is None else ShardedVariable
+    if wanted is VariableSynchronization.ON_READ:
+        kind = SyncOnReadVariable
+    elif wanted is VariableSynchronization.AUTO:
+        wanted = VariableSynchronization.ON_WRITE
+    own = validation.OwnArray(array)
+    arguments = dict(kwargs, initial_value=own, synchronization=wanted, owner=owner)
+    return kind(collective, **arguments)
+
+
+def _check_options(name: str, wanted: VariableSynchronization, sharded: Any) -> None:
+    if wanted is VariableSynchronization.NONE:
+        raise ValueError(
+            "`NONE` variable synchronization mode is not supported with copies on "
+            "several devices. Received: synchronization=NONE. Use ON_WRITE (the "
+            "default) or ON_READ."
+        )
     if sharded is not None and not isinstance(sharded, bool):
         raise ValueError(
             "`sharded` must be True, False or None, which leaves it to the strategy. "
             f"Received: sharded={sharded!r} for variable '{name}'. For a size in "
             "bytes, use `shard_state` of the strategy."
         )
-    min_bytes = {None: owner.shard_bytes, True: 0, False: None}[sharded]
-    layout = choose_layout(array, collective.topology, min_bytes, can_pad=True)
-    kind: type[Any] = MirroredVariable if layout is None else ShardedVariable
-    if is_on_read:
-        kind = SyncOnReadVariable
-    if wanted is VariableSynchronization.AUTO:
-        wanted = VariableSynchronization.ON_WRITE
-    own = validation.OwnArray(array)
-    arguments = dict(kwargs, initial_value=own, synchronization=wanted, owner=owner)
-    return kind(collective, **arguments)
+    if wanted is VariableSynchronization.ON_READ and sharded:
+        raise ValueError(
+            "A variable that is sharded has one value, of which each replica stores a "
+            "part; one that is synchronized on read has a value for each replica. "
+            f"Received: variable '{name}' with sharded=True and "
+            "synchronization=ON_READ. Leave out one of them."
+        )
+
+
+def _initial_array(owner: Any, topology: Topology, kwargs: dict[str, Any]) -> jax.Array:
+    given = kwargs.get("initial_value")
+    try:
+        return validation.initial_array(given, kwargs.get("dtype"))
+    except jax.errors.JaxRuntimeError as error:
+        # Of the variables before it, there may be several copies.
+        if owner.shard_bytes is None and topology.num_replicas > 1:
+            advise(error, [], SHARD_STATE)
+        raise
 
 
 def create_on_device(

@@ -120,7 +120,6 @@ class SyncOnReadVariable(DistributedVariable):
         return self._write_all(change, given)
 
     def _write_all(self, change: Change, given: Any) -> Any:
-        overlay = stack.overlay()
         if self.aggregation is VariableAggregation.NONE:
             raise ValueError(
                 f"Variable '{self.name}' is synchronized on read with aggregation "
@@ -139,15 +138,10 @@ class SyncOnReadVariable(DistributedVariable):
                     "`strategy.run`."
                 )
             given = self._share(given)
+        overlay = stack.overlay()
+        # An eager tape does not record assignments.
         if overlay is None or (overlay.is_eager and is_recording()):
-            # An eager tape does not record assignments.
-            self._refuse_in_callback("an assignment")
-            with evaluated():
-                worker_exchange.require_equal(self.topology, self, given)
-                with aliasing.lock:
-                    parts = tuple(change(part, given) for part in self._held().parts)
-                    self.store(join_parts(parts, self.topology))
-            return Mirrored(replicate(self.read_value(), self.topology))
+            return self._store_all(change, given)
         if overlay.inside_replica:
             overlay.write(self, change(overlay.read(self), given))
             return self.read_value()
@@ -155,6 +149,15 @@ class SyncOnReadVariable(DistributedVariable):
         new = jnp.concatenate([jnp.atleast_1d(change(part, given)) for part in old])
         overlay.write(self, new)
         return self.read_value()
+
+    def _store_all(self, change: Change, given: Any) -> Mirrored:
+        self._refuse_in_callback("an assignment")
+        with evaluated():
+            worker_exchange.require_equal(self.topology, self, given)
+            with aliasing.lock:
+                parts = tuple(change(part, given) for part in self._held().parts)
+                self.store(join_parts(parts, self.topology))
+        return Mirrored(replicate(self.read_value(), self.topology))
 
     def _share(self, total: Any) -> Any:
         """Returns the share of each copy in a sum; integers lose the remainder."""

@@ -100,7 +100,7 @@ def test_used_jax_is_one_error_that_says_what_to_do():
     )
     assert jax.devices()
     with pytest.raises(
-        RuntimeError, match=r"already has run an operation.*at the start"
+        RuntimeError, match=r"has already run an operation.*at the start"
     ):
         join_job(resolver)
 

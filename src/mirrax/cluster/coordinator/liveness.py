@@ -25,7 +25,7 @@ def report_waits(
     states: Sequence[WorkerState], now: float
 ) -> Iterator[tuple[int, Message]]:
     """Yields reports for waiting workers, and stack requests for those behind."""
-    # The same for all that wait at one point, so that it is found once for each.
+    # What each waits for, by the point where it waits: found once for each point.
     others: dict[int, str] = {}
     for state in states:
         waited = state.waited(now) or 0.0
@@ -34,15 +34,21 @@ def report_waits(
         count = state.progress.count
         if count not in others:
             behind = _find_behind(states, state)
-            for other in behind:
-                if other.is_connected and now >= other.next_stack_request:
-                    other.next_stack_request = now + _REPEAT_SECONDS
-                    yield other.index, Message("get_stack")
+            yield from _request_stacks(behind, now)
             others[count] = _describe_others(states, behind, now)
         if waited >= _REPORT_SECONDS and now >= state.next_report:
             state.next_report = now + _REPEAT_SECONDS
             text = f"{_describe_wait(state, now)}{others[count]}"
             yield state.index, Message("waiting", {"text": text})
+
+
+def _request_stacks(
+    states: Sequence[WorkerState], now: float
+) -> Iterator[tuple[int, Message]]:
+    for state in states:
+        if state.is_connected and now >= state.next_stack_request:
+            state.next_stack_request = now + _REPEAT_SECONDS
+            yield state.index, Message("get_stack")
 
 
 def find_failure(

@@ -117,14 +117,7 @@ class Server:
         self._hear_parent()
         while self._workers or not self._job.is_over:
             last, before = now, time.monotonic()
-            for key, events in self._selector.select(delay):
-                if key.fileobj is self._listener:
-                    self._accept()
-                elif key.fileobj is self._parent:
-                    self._hear_parent()
-                elif key.fileobj in self._connections:
-                    # Otherwise it was closed while another was handled.
-                    self._handle(self._connections[key.fileobj], events)
+            self._handle_ready(delay)
             now = time.monotonic()
             self._job.forgive_pause(last, now)
             # What arrives too soon for another check waits no longer than for that.
@@ -143,6 +136,17 @@ class Server:
                 deadline = deadline or now + linger
                 if now > deadline:
                     return
+
+    def _handle_ready(self, timeout: float) -> None:
+        """Waits for sockets that are ready, and serves them."""
+        for key, events in self._selector.select(timeout):
+            if key.fileobj is self._listener:
+                self._accept()
+            elif key.fileobj is self._parent:
+                self._hear_parent()
+            elif key.fileobj in self._connections:
+                # Otherwise it was closed while another was handled.
+                self._handle(self._connections[key.fileobj], events)
 
     def _hear_parent(self) -> None:
         for report in self._parent.receive():

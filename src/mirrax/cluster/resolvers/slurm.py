@@ -63,23 +63,9 @@ class SlurmClusterResolver(ClusterResolver):
                 f"{self._jobs} for {num_tasks} tasks on {self._nodes}. Change `jobs`, "
                 "or srun's --ntasks."
             )
-        most = max(self._nodes.values())
-        visible = _list_visible_gpus()
-        if gpus_per_node is None:
-            gpus_per_node = _count_gpus() if visible is None else len(visible)
-            if 0 < gpus_per_node < most and visible:
-                most, gpus_per_task, auto_set_gpu = 1, gpus_per_node, False
-        if gpus_per_task is None:
-            gpus_per_task = gpus_per_node // most
-        if gpus_per_task * most > gpus_per_node:
-            raise ConfigurationError(
-                "The tasks of a node cannot have more GPUs than the node. Received: "
-                f"{most} tasks x {gpus_per_task} GPUs, {gpus_per_node} per node."
-            )
-        self._visible_gpus = visible or [str(gpu) for gpu in range(gpus_per_node)]
-        self._port_base = port_base
-        self._gpus_per_task = gpus_per_task
         self._auto_set_gpu = auto_set_gpu
+        self._share_gpus(gpus_per_node, gpus_per_task)
+        self._port_base = port_base
         self.rpc_layer = rpc_layer
         self._task_type, self._task_id = self._find_task()
 
@@ -114,6 +100,24 @@ class SlurmClusterResolver(ClusterResolver):
         for job, num_tasks in sorted(self._jobs.items()):
             yield job, start, start + num_tasks
             start += num_tasks
+
+    def _share_gpus(self, per_node: int | None, per_task: int | None) -> None:
+        num_tasks = max(self._nodes.values())
+        visible = _list_visible_gpus()
+        if per_node is None:
+            per_node = _count_gpus() if visible is None else len(visible)
+            if visible and per_node < num_tasks:
+                # Slurm has divided them: these are all for this task.
+                num_tasks, per_task, self._auto_set_gpu = 1, per_node, False
+        if per_task is None:
+            per_task = per_node // num_tasks
+        if per_task * num_tasks > per_node:
+            raise ConfigurationError(
+                "The tasks of a node cannot have more GPUs than the node. Received: "
+                f"{num_tasks} tasks x {per_task} GPUs, {per_node} per node."
+            )
+        self._visible_gpus = visible or [str(gpu) for gpu in range(per_node)]
+        self._gpus_per_task = per_task
 
     def _find_task(self) -> tuple[str, int]:
         for job, start, stop in self._ranges():

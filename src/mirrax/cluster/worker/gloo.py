@@ -67,10 +67,10 @@ def filter_gloo_output() -> Iterator[None]:
             os.dup2(saved, 1)
             os.close(saved)
             held.seek(0)
+            others = [line for line in held if not line.startswith(b"[Gloo]")]
             with contextlib.suppress(OSError):
-                for line in held:
-                    if not line.startswith(b"[Gloo]"):
-                        os.write(1, line)
+                for line in others:
+                    os.write(1, line)
 
 
 def _list_connections(status: str) -> list[Any]:

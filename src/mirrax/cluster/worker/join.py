@@ -90,14 +90,7 @@ def _start(membership: Membership, options: JobOptions) -> Job:
     address = options.coordinator or _find_first_worker(membership)
     hosted = None
     if not options.coordinator and membership.worker_index == 0:
-        host, port = split_address(address)
-        hosted = Coordinator(
-            host=options.bind or host,
-            port=port,
-            key=key,
-            workers=membership.workers,
-            options=options,
-        )
+        hosted = _start_coordinator(membership, options, key, address)
     body = {
         "worker": membership.worker_index,
         "pid": os.getpid(),
@@ -122,6 +115,19 @@ def _start(membership: Membership, options: JobOptions) -> Job:
         job.fail(error)
         raise
     return job
+
+
+def _start_coordinator(
+    membership: Membership, options: JobOptions, key: bytes, address: str
+) -> Coordinator:
+    host, port = split_address(address)
+    return Coordinator(
+        host=options.bind or host,
+        port=port,
+        key=key,
+        workers=membership.workers,
+        options=options,
+    )
 
 
 def _connect(job: Job, tunnel: CoordinatorClient, own_address: str) -> None:
@@ -183,12 +189,12 @@ def warm_up() -> None:
 def _check_jax_unused() -> None:
     if not backend_is_up() and not is_distributed():
         return
-    what = "has run an operation" if backend_is_up() else "is connected to another job"
+    what = "run an operation" if backend_is_up() else "connected to another job"
     raise ConfigurationError(
-        "Several workers must be connected before JAX is first used, and JAX already "
-        f"{what} in this process. Create MultiWorkerMirroredStrategy at the start of "
-        "the program, before anything that makes an array or lists devices, and do not "
-        "call jax.distributed.initialize: Mirrax does."
+        "Several workers must be connected before JAX is first used, and JAX has "
+        f"already {what} in this process. Create MultiWorkerMirroredStrategy at the "
+        "start of the program, before anything that makes an array or lists devices, "
+        "and do not call jax.distributed.initialize: Mirrax does."
     )
 
 

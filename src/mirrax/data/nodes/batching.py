@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -214,7 +214,27 @@ def _padded(
             "Elements that are filled up to one shape must have the same dtype and the "
             f"same number of dimensions. Received: {_kinds(arrays)}."
         )
-    sizes = list(zip(*(array.shape for array in arrays)))
+    target = _target_shape([a.shape for a in arrays], shape, known, round_up)
+    dtype = arrays[0].dtype
+    if value is None:
+        value = b"" if dtype.kind == "O" else 0
+    elif isinstance(value, str):
+        value = value.encode()
+    batch = np.full((len(arrays), *target), value, dtype)
+    for index, array in enumerate(arrays):
+        place: Any = (index, *(slice(size) for size in array.shape))
+        batch[place] = array
+    return batch
+
+
+def _target_shape(
+    shapes: Sequence[tuple[int, ...]],
+    shape: Any,
+    known: Any,
+    round_up: Callable[[int], int],
+) -> tuple[int, ...]:
+    """Returns the shape to which elements of these shapes are padded."""
+    sizes = list(zip(*shapes))
     largest = tuple(map(max, sizes))
     wanted = shape if shape is not None else (None,) * len(largest)
     if len(wanted) != len(largest):
@@ -237,16 +257,7 @@ def _padded(
             "An element must fit into `padded_shapes`. Received: an element of shape "
             f"{largest} for {target}."
         )
-    dtype = arrays[0].dtype
-    if value is None:
-        value = b"" if dtype.kind == "O" else 0
-    elif isinstance(value, str):
-        value = value.encode()
-    batch = np.full((len(arrays), *target), value, dtype)
-    for index, array in enumerate(arrays):
-        place: Any = (index, *(slice(size) for size in array.shape))
-        batch[place] = array
-    return batch
+    return target
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

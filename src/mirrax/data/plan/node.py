@@ -8,12 +8,14 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import jax
 
 from mirrax.data.plan.streams import SourceStream, Stream
 from mirrax.html_tables import html_table
+
+T = TypeVar("T")
 
 INFINITE = -1
 UNKNOWN = -2
@@ -130,7 +132,7 @@ def has_expensive_node(plan: Node) -> bool:
     return plan.is_expensive or any(has_expensive_node(node) for node in plan.inputs)
 
 
-def find(node: Node, kind: type[Node]) -> list[Node]:
+def find(node: Node, kind: type[T]) -> list[T]:
     """Returns all nodes of a type in a plan."""
     found = [node] if isinstance(node, kind) else []
     return found + [item for child in node.inputs for item in find(child, kind)]

@@ -67,12 +67,7 @@ def prepared(callbacks: Any, model: Any, strategy: Any, is_fit: bool) -> Iterato
     own = list(given)
     topology = strategy.topology
     if not topology.is_local:
-        own = [
-            _on_chief(callback, model, strategy)
-            if isinstance(callback, _WRITERS)
-            else callback
-            for callback in given
-        ]
+        own = [_for_worker(callback, model, strategy) for callback in given]
         own += [_follow_chief(model, topology)] if backups else []
         own += [_stop_together(model, topology)] if is_fit else []
     if not backups or not is_fit:
@@ -83,6 +78,11 @@ def prepared(callbacks: Any, model: Any, strategy: Any, is_fit: bool) -> Iterato
         yield [*own, _save_on_preemption(watcher, backups[0], model, strategy)]
     finally:
         watcher.close()
+
+
+def _for_worker(callback: Any, model: Any, strategy: Any) -> Any:
+    is_writer = isinstance(callback, _WRITERS)
+    return _on_chief(callback, model, strategy) if is_writer else callback
 
 
 def _on_chief(callback: Any, model: Any, strategy: Any) -> Any:

@@ -169,7 +169,9 @@ def _uses(names: ProgramNames) -> Iterator[Finding]:
 
 
 def _is_stand_in(value: Any) -> bool:
-    """Returns whether this is a placeholder for a missing class."""
+    """Returns whether this is a placeholder for a missing class or function."""
+    if value is mirrax.tf.compat.v1.disable_eager_execution:
+        return True
     return isinstance(value, type) and value.__module__ == "mirrax.tf.missing_names"
 
 

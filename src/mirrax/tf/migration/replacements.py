@@ -6,6 +6,7 @@ for packages that need TensorFlow.
 
 _WORKERS = "MultiWorkerMirroredStrategy: synchronous workers without parameter servers"
 _OBJECTS = "a `tf.Module`, which keeps its variables and lists them"
+_CALLS = "plain calls: operations run eagerly, and `tf.function` compiles"
 _PADDED = (
     "padded arrays: `Dataset.padded_batch(n, few_lengths=True)`, and "
     "`tf.sequence_mask(lengths)` as the mask"
@@ -39,9 +40,9 @@ REPLACEMENTS: dict[str, str] = {
         "`jax.sharding` to split a large array over devices"
     ),
     "tf.distribute.experimental.rpc": "an RPC library, such as grpc",
-    "tf.compat.v1.Session": (
-        "plain calls: operations run eagerly, and `tf.function` compiles"
-    ),
+    "tf.compat.v1.Session": _CALLS,
+    "tf.compat.v1.disable_eager_execution": _CALLS,
+    "tf.compat.v1.disable_v2_behavior": _CALLS,
     "tf.AggregationMethod": "nothing: XLA sums gradients",
     "tf.CriticalSection": "`threading.Lock` around eager code",
     "tf.Graph": "plain functions: `tf.function` compiles, without graphs",

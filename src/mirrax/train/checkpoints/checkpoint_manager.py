@@ -123,8 +123,8 @@ class CheckpointManager:
             check_interval = False
         if not _is_whole(checkpoint_number, 0):
             raise ValueError(
-                "A checkpoint has a whole number from 0 on, such as the step. "
-                f"Received: {checkpoint_number!r}."
+                "`checkpoint_number` must be a whole number from 0 on, such as the "
+                f"step. Received: {checkpoint_number!r}."
             )
         number = int(checkpoint_number)
         self._require_writable()

@@ -180,9 +180,9 @@ class LoadStatus:
         restored = self._require_restored()
         if restored.saved.isdisjoint(restored.held()):
             raise AssertionError(
-                "At least one object must be in the checkpoint. Received: one of "
-                f"{', '.join(sorted(restored.saved))}. Give the objects the names that "
-                "they had."
+                "At least one object must be in the checkpoint. Received: a checkpoint "
+                f"with {', '.join(sorted(restored.saved))}. Give the objects the names "
+                "that they had."
             )
         return self
 
