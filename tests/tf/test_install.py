@@ -87,6 +87,14 @@ def test_program_that_imports_tensorflow_runs_unchanged(program):
     assert lines[2] == "[2.] ['--epochs', '3'] __main__"
 
 
+def test_program_runs_other_files(tmp_path):
+    other = tmp_path / "other.py"
+    other.write_text("import tensorflow as tf\nprint(tf.ones([2, 3]).shape)\n")
+    path = tmp_path / "train.py"
+    path.write_text(f"import runpy\nrunpy.run_path({str(other)!r})\n")
+    assert run("-m", "mirrax.tf", str(path)) == "(2, 3)\n"
+
+
 def test_traceback_begins_in_the_program(tmp_path):
     path = tmp_path / "train.py"
     path.write_text("import tensorflow as tf\ntf.reshape(tf.ones(3), [2])\n")

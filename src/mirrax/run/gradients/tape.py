@@ -174,8 +174,8 @@ class GradientTape:
             foreign_libraries.sources_of(leaf) or _array(leaf) for leaf in given
         ]
         leaves = [leaf for source in resolved for leaf in source.variables]
-        groups = [self._uses.of(leaf) for leaf in leaves]
         targets = [self._uses.latest(target) for target in targets]
+        groups = [self._uses.of(leaf) for leaf in leaves]
         if self._recording is None:
             found = self._traced(weigh, targets, groups)
         else:
@@ -291,7 +291,11 @@ class _Uses:
 
     def latest(self, target: Any) -> Any:
         """Returns the value that stands for a variable as target."""
-        values = self.values.get(target) if isinstance(target, Variable) else None
+        if not isinstance(target, Variable):
+            return target
+        if target not in self.values:
+            self.record_read(target, as_array(target))
+        values = self.values.get(target)
         return values[-1] if values else target
 
 
