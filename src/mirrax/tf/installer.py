@@ -113,7 +113,7 @@ class _AliasFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
-            if error.name != name:
+            if error.name not in (name, name.removeprefix("mirrax.")):
                 raise
             text = self._on_missing(fullname)
             raise ModuleNotFoundError(text, name=fullname) from None

@@ -228,6 +228,10 @@ class Checkpoint(train.Checkpoint):
         _call_back(self, path, options)
         return path
 
+    def sync(self) -> None:
+        """Waits until the last checkpoint is complete; raises if that failed."""
+        self.wait()
+
     def restore(self, save_path: Any, options: Any = None) -> train.LoadStatus:
         return super().restore(save_path, partial=True)
 
@@ -271,6 +275,10 @@ class CheckpointManager(train.CheckpointManager):
         self._step_counter = step_counter
         self._checkpoint_interval = checkpoint_interval
         self._last_step = last_checkpoint_step
+
+    def sync(self) -> None:
+        """Waits until the last checkpoint is complete; raises if that failed."""
+        self.wait()
 
     @property
     def checkpoint_interval(self) -> int | None:
