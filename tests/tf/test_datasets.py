@@ -82,6 +82,48 @@ def test_every_operation_gives_tensors(change):
     assert sorted(x.numpy() for x in dataset) == [0, 1, 2]
 
 
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (lambda d: [d.map(lambda x: x + i) for i in (0, 5)], [[0, 1], [5, 6]]),  # noqa: B023
+        (
+            lambda d: [d.map(lambda x: sum([i for _ in range(2)])) for i in (0, 5)],  # noqa: B023
+            [[0, 0], [10, 10]],
+        ),
+        (lambda d: [d.filter(lambda x: x == i) for i in (0, 1)], [[0], [1]]),  # noqa: B023
+        (lambda d: [d.flat_map(lambda x: d.take(i)) for i in (0, 1)], [[], [0, 0]]),  # noqa: B023
+        (lambda d: [d.interleave(lambda x: d.take(i)) for i in (0, 1)], [[], [0, 0]]),  # noqa: B023
+    ],
+    ids=["map", "map with a list", "filter", "flat_map", "interleave"],
+)
+def test_functions_keep_the_values_that_names_had(made, expected):
+    datasets = made(Dataset.range(2))
+    assert [[int(x) for x in dataset] for dataset in datasets] == expected
+
+
+factor = 2
+
+
+def test_functions_keep_the_values_that_globals_had(monkeypatch):
+    dataset = Dataset.range(3).map(lambda x: x * factor)
+    monkeypatch.setitem(globals(), "factor", 3)
+    assert [int(x) for x in dataset] == [0, 2, 4]
+
+
+def test_functions_that_run_later_see_later_values():
+    def called():
+        nonlocal calls
+        calls += 1
+        return calls
+
+    calls = 0
+    later = Dataset.range(2).map(lambda x: tf.py_function(lambda: calls, [], tf.int32))
+    counted = Dataset.range(2).map(lambda x: x * 0 + called())
+    calls = 7
+    assert [int(x) for x in later] == [7, 7]
+    assert [int(x) for x in counted] == [8, 9]
+
+
 def test_strings_are_bytes():
     (first, second) = Dataset.from_tensor_slices(["ab", "c"])
     (batch,) = Dataset.from_tensor_slices(["ab", "c"]).batch(2)

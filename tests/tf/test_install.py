@@ -49,6 +49,10 @@ try:
     import tensorflow.lite
 except ImportError as error:
     print(error)
+try:
+    from tensorflow.experimental import dtensor
+except ImportError as error:
+    print(error)
 
 
 @tf.function
@@ -84,7 +88,16 @@ def test_program_that_imports_tensorflow_runs_unchanged(program):
     lines = run("-m", "mirrax.tf", str(program), "--epochs", "3").splitlines()
     assert "`tensorflow.python.framework`. It is private" in lines[0]
     assert "has no `tensorflow.lite`. Use `jax.export`" in lines[1]
-    assert lines[2] == "[2.] ['--epochs', '3'] __main__"
+    assert "no `tf.experimental.dtensor`. Use `jax.sharding`" in lines[2]
+    assert lines[3] == "[2.] ['--epochs', '3'] __main__"
+
+
+def test_program_runs_other_files(tmp_path):
+    other = tmp_path / "other.py"
+    other.write_text("import tensorflow as tf\nprint(tf.ones([2, 3]).shape)\n")
+    path = tmp_path / "train.py"
+    path.write_text(f"import runpy\nrunpy.run_path({str(other)!r})\n")
+    assert run("-m", "mirrax.tf", str(path)) == "(2, 3)\n"
 
 
 def test_traceback_begins_in_the_program(tmp_path):

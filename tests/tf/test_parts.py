@@ -264,3 +264,10 @@ def test_what_was_read_takes_arrays_on_its_right(compiled):
     product, scaled, equal = compute(tf.constant([1.0, 3.0]))
     assert [product.numpy().tolist(), scaled.numpy().tolist()] == [[1, 6], [1, 3]]
     assert equal.numpy().tolist() == [True, False]
+
+
+def test_async_scope_changes_nothing():
+    with tf.experimental.async_scope():
+        three = tf.constant(1) + 2
+    tf.experimental.async_clear_error()
+    assert int(three) == 3

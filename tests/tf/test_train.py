@@ -314,6 +314,19 @@ def test_checkpoint_takes_options(tmp_path):
         checkpoint.save(tmp_path / "ckpt", options="fast")
 
 
+@pytest.mark.parametrize("managed", [False, True], ids=["checkpoint", "manager"])
+def test_sync_waits_for_a_background_save(tmp_path, managed):
+    options = tf.train.CheckpointOptions(enable_async=True)
+    saved = tf.train.Checkpoint(w=tf.Variable(tf.ones([1 << 16])))
+    if managed:
+        saved = tf.train.CheckpointManager(saved, tmp_path, 1)
+        path = saved.save(options=options)
+    else:
+        path = saved.save(tmp_path / "ckpt", options)
+    saved.sync()
+    assert tf.train.latest_checkpoint(tmp_path) == path
+
+
 def test_reader_of_a_checkpoint_has_its_tensors(tmp_path):
     weight = tf.Variable([1.0, 2.0])
     path = tf.train.Checkpoint(w=weight, i=tf.Variable(3)).save(tmp_path / "ckpt")

@@ -560,8 +560,9 @@ def test_only_the_chief_writes(tmp_path, monkeypatch):
     assert worker.topics == ["saving a checkpoint", "writing a checkpoint"]
 
 
+@pytest.mark.parametrize("name", ["ckpt", "own"])
 def test_directory_of_the_chief_counts_and_those_of_others_refer_to_it(
-    tmp_path, monkeypatch
+    tmp_path, monkeypatch, name
 ):
     old = Checkpoint(v=mirrax.Variable(2.0)).save(tmp_path / "temporary" / "old")
     chief = Checkpoint(v=mirrax.Variable(1.0)).save(tmp_path / "main" / "ckpt")
@@ -570,13 +571,15 @@ def test_directory_of_the_chief_counts_and_those_of_others_refer_to_it(
         first = json.loads(payload) if payload else None
         if isinstance(first, dict):
             first["directory"] = str(tmp_path / "main")
+            if "path" in first:
+                first["path"] = first["path"].replace(name, "ckpt")
             return [json.dumps(first).encode(), payload]
         return [payload, payload]
 
     monkeypatch.setattr(worker_sync, "current_peers", lambda: Worker(1, answer))
     own = Checkpoint(v=mirrax.Variable(0.0))
-    path = own.save(tmp_path / "temporary" / "ckpt")
-    assert path == str(tmp_path / "temporary" / "ckpt-1")
+    path = own.save(tmp_path / "temporary" / name)
+    assert path == str(tmp_path / "temporary" / f"{name}-1")
     own.restore(path).assert_consumed()
     assert float(own.v) == 1.0
     # Not for other programs, nor for a chief, which removes old checkpoints.

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing_extensions import override
 
 from mirrax.tf.keras_support import internals, namespace
+from mirrax.tf.migration.replacements import REPLACEMENTS
 from mirrax.tf.missing_names import replacement_of
 
 _TENSORFLOW = "tensorflow"
@@ -52,6 +53,23 @@ def register_aliases() -> None:
     for part in namespace.PARTS_OF_KERAS:
         aliases[f"mirrax.tf.{part}"] = functools.partial(namespace.load, part)
     sys.meta_path.insert(0, _AliasFinder(aliases))
+    sys.meta_path.append(_MissingNames())
+
+
+class _MissingNames(importlib.abc.MetaPathFinder):
+    """Names a replacement in the error of `from tensorflow import lite`."""
+
+    @override
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,
+    ) -> None:
+        name = fullname.removeprefix("mirrax.")
+        if name != fullname and name in REPLACEMENTS:
+            # Python hides an error that has the name of the module.
+            raise ModuleNotFoundError(_on_missing(name), name=name)
 
 
 class _AliasFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -95,7 +113,7 @@ class _AliasFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
-            if error.name != name:
+            if error.name not in (name, name.removeprefix("mirrax.")):
                 raise
             text = self._on_missing(fullname)
             raise ModuleNotFoundError(text, name=fullname) from None

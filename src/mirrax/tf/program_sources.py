@@ -33,7 +33,8 @@ def rewrite_imports(folder: pathlib.Path) -> None:
 
     def finder_of(entry: str) -> Any:
         path = pathlib.Path(entry or ".").resolve()
-        if not path.is_relative_to(root) or "site-packages" in path.parts:
+        is_own = path.is_relative_to(root) and "site-packages" not in path.parts
+        if not is_own or not path.is_dir():
             raise ImportError
         kinds = (
             (importlib.machinery.ExtensionFileLoader, _EXTENSIONS),

@@ -43,13 +43,15 @@ def check_same_objects(
         "positions": positions,
     }
     answers = exchange_json(workers, "saving a checkpoint", own)
+    own_number = numbered_checkpoints.number_of(path)
     for index, other in enumerate(answers):
-        if (other["path"], other["names"]) != (own["path"], own["names"]):
+        number = numbered_checkpoints.number_of(pathlib.Path(other["path"]))
+        if (number, other["names"]) != (own_number, own["names"]):
             raise CheckpointMismatchError(
-                "All workers must save the same objects under the same name. Received: "
-                f"worker {workers.worker_index} saves '{own['path']}' with "
+                "All workers must save the same objects under the same number. "
+                f"Received: worker {workers.worker_index} saves '{own['path']}' with "
                 f"{own['names']}, worker {index} saves '{other['path']}' with "
-                f"{other['names']}. Use one name; the directories may differ."
+                f"{other['names']}. Use one number; names and directories may differ."
             )
     directory = answers[0]["directory"]
     if directory != own["directory"]:
@@ -58,15 +60,17 @@ def check_same_objects(
 
 
 def readable_path(workers: Peers, path: pathlib.Path) -> pathlib.Path:
-    """Returns the path of a checkpoint: in the chief's directory if not in our own.
+    """Returns the path of a checkpoint: the chief's if there is none at our own.
 
-    Workers may name different directories; the chief has written into its own.
+    Workers may save under different paths; the chief has written to its own.
     """
     own = {"path": path.name, "directory": str(path.parent)}
-    chief = exchange_json(workers, "finding a checkpoint", own)[0]["directory"]
+    answer = exchange_json(workers, "finding a checkpoint", own)[0]
     if manifest.is_complete(path):
         return path
-    return pathlib.Path(chief) / path.name
+    chief = pathlib.Path(answer["directory"], answer["path"])
+    number_of = numbered_checkpoints.number_of
+    return chief if number_of(chief) == number_of(path) else chief.parent / path.name
 
 
 def local_positions(workers: Peers, plain: Mapping[str, Any]) -> dict[str, Any]:

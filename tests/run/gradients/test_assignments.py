@@ -182,6 +182,13 @@ def target_is_the_variable(a, b):
     return (tape.gradient(a, a),)
 
 
+@program([1, None])
+def target_is_a_variable_that_was_not_read(a, b):
+    with GradientTape() as tape:
+        pass
+    return tape.gradient(a, [a, b])
+
+
 @engines
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_gradients_are_those_of_tensorflow(engine, name):

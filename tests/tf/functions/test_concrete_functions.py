@@ -217,3 +217,9 @@ def test_unknown_sizes_of_arguments_can_agree(fn, sizes, expected):
     signature = list(map(TensorSpec, sizes))
     concrete = tf.function(fn, input_signature=signature).get_concrete_function()
     assert concrete.structured_outputs.shape == expected
+
+
+def test_graph_of_a_function_is_refused_with_a_replacement():
+    concrete = tf.function(lambda x: x).get_concrete_function(tf.constant(1.0))
+    with pytest.raises(AttributeError, match=r"ConcreteFunction\.graph.*make_jaxpr"):
+        _ = concrete.graph

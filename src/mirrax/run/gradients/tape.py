@@ -129,9 +129,8 @@ class GradientTape:
             foreign_libraries.sources_of(leaf) or _array(leaf) for leaf in given
         ]
         leaves = [leaf for source in resolved for leaf in source.variables]
+        targets = [self._latest_value(target) for target in targets]
         groups = [self._recording.values_of(leaf) for leaf in leaves]
-        # The last value of a variable stands for it as a target.
-        targets = [[x, *self._recording.values_of(x)][-1] for x in targets]
         for value in itertools.chain(targets, *groups):
             self._require_here(value)
         found = self._recording.gradients(weigh, targets, groups)
@@ -142,6 +141,14 @@ class GradientTape:
                 for leaf, one in zip(leaves, found, strict=True)
             ]
         return trees.unflatten(structure, foreign_libraries.assemble(resolved, found))
+
+    def _latest_value(self, target: Any) -> Any:
+        """Returns the last value of a variable, which stands for it as a target."""
+        if not isinstance(target, Variable):
+            return target
+        if not self._recording.values_of(target):
+            self._recording.record_read(target, as_array(target))
+        return [target, *self._recording.values_of(target)][-1]
 
     def _require_here(self, value: Any) -> None:
         """Raises if `value` belongs to another trace than the tape."""

@@ -22,6 +22,7 @@ from mirrax.tf.data.element_checks import (
 )
 from mirrax.tf.data.input_iterator import InputIterator
 from mirrax.tf.data.options import Options
+from mirrax.tf.data.present_names import with_present_names
 from mirrax.tf.io.files import path_of
 from mirrax.tf.missing_names import replacement_of
 from mirrax.tf.random.ambient import next_dataset_seed
@@ -107,6 +108,15 @@ class _Tensors:
     def unbatch(self: Any) -> Any:
         require_rows(self)
         return mirrax.data.Dataset.unbatch(self)
+
+    def flat_map(self, map_func: Callable[..., Any]) -> Any:
+        return super().flat_map(with_present_names(map_func))  # type: ignore[misc]
+
+    def interleave(
+        self, map_func: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        map_func = with_present_names(map_func)
+        return super().interleave(map_func, *args, **kwargs)  # type: ignore[misc]
 
     def ragged_batch(
         self: Any, batch_size: int, drop_remainder: bool = False, **_: Any
@@ -371,6 +381,7 @@ def _on_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Strings and other values on the host become tensors.
     """
+    function = with_present_names(function)
 
     @functools.wraps(function)
     def called(*values: Any) -> Any:

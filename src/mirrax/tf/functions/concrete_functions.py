@@ -6,7 +6,7 @@ import functools
 import inspect
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import jax.export
@@ -15,6 +15,7 @@ import numpy as np
 import mirrax
 from mirrax import TensorSpec
 from mirrax.tf import nest
+from mirrax.tf.missing_names import replacement_of
 from mirrax.tf.tensors.tensor_shape import TensorShape
 
 
@@ -155,6 +156,11 @@ class ConcreteFunction:
                 f"them all, or call {self.name} itself."
             ) from error
         return [*given, *(kwargs[name] for name in named)]
+
+    def __getattr__(self, name: str) -> NoReturn:
+        full = f"tf.types.experimental.ConcreteFunction.{name}"
+        advice = "" if name.startswith("_") else f" {replacement_of(full)}"
+        raise AttributeError(f"`mirrax.tf` has no `{full}`.{advice}", name=name)
 
     def __repr__(self) -> str:
         args, kwargs = self.structured_input_signature

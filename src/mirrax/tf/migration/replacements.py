@@ -59,6 +59,7 @@ REPLACEMENTS: dict[str, str] = {
     "tf.compat.v1.train.MonitoredTrainingSession": (
         "a loop over `mirrax.train.resumable`, which restores and saves"
     ),
+    "tf.compat.v1.train.SessionRunHook": "`tf.keras.callbacks.Callback`",
     "tf.compat.v1.trainable_variables": _OBJECTS,
     "tf.config.optimizer": "XLA_FLAGS",
     "tf.config.threading": "`tf.compat.v1.ConfigProto` at start-up",
@@ -138,5 +139,8 @@ REPLACEMENTS: dict[str, str] = {
     "tf.train": "the same name in `tf.compat.v1.train`, or `tf.keras.optimizers`",
     "tf.train.SequenceExample": "`tf.train.Example` with lists",
     "tf.types": "`jax.typing`",
+    "tf.types.experimental.ConcreteFunction": (
+        "`jax.make_jaxpr(function.python_function)(...)`: there is no graph"
+    ),
     "tf.xla": "`tf.function`, which is always compiled by XLA",
 }

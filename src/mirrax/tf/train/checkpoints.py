@@ -276,6 +276,10 @@ class CheckpointManager(train.CheckpointManager):
         self._checkpoint_interval = checkpoint_interval
         self._last_step = last_checkpoint_step
 
+    def sync(self) -> None:
+        """Waits until the last checkpoint is complete; raises if that failed."""
+        self.wait()
+
     @property
     def checkpoint_interval(self) -> int | None:
         """How many steps are between two checkpoints; None if `save` always saves."""
