@@ -6,7 +6,7 @@ import jax
 import pytest
 
 from mirrax import tf
-from mirrax.tf.tensor_attributes import (
+from mirrax.tf.tensors.tensor_attributes import (
     Operand,
     TensorAttributes,
     dtype_of,

@@ -50,8 +50,6 @@ from mirrax.tf.dtypes import *  # noqa: F403
 from mirrax.tf.functions.control_flow import *  # noqa: F403
 from mirrax.tf.functions.function import *  # noqa: F403
 from mirrax.tf.functions.python_functions import *  # noqa: F403
-from mirrax.tf.installer import install as install
-from mirrax.tf.installer import register_aliases
 from mirrax.tf.keras_support.namespace import load
 from mirrax.tf.linalg import einsum as einsum
 from mirrax.tf.linalg import matmul as matmul
@@ -62,7 +60,9 @@ from mirrax.tf.math.clipping import *  # noqa: F403
 from mirrax.tf.math.elementwise import *  # noqa: F403
 from mirrax.tf.math.reductions import *  # noqa: F403
 from mirrax.tf.math.segments import *  # noqa: F403
-from mirrax.tf.missing_names import name_replacements
+from mirrax.tf.namespaces.missing_names import name_replacements
+from mirrax.tf.scripts.installer import install as install
+from mirrax.tf.scripts.installer import register_aliases
 from mirrax.tf.strings import as_string as as_string
 from mirrax.tf.tensors.creation import *  # noqa: F403
 from mirrax.tf.tensors.indexed_slices import IndexedSlices as IndexedSlices

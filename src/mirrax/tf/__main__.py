@@ -13,8 +13,8 @@ import sys
 import types
 from collections.abc import Sequence
 
-from mirrax.tf import program_sources
-from mirrax.tf.installer import install
+from mirrax.tf.scripts import sources
+from mirrax.tf.scripts.installer import install
 
 _DESCRIPTION = """\
 Runs a program that imports TensorFlow, unchanged, on Mirrax. On several workers:
@@ -44,13 +44,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(script: str, is_module: bool) -> None:
     if is_module:
         sys.path[0] = ""
-        program_sources.rewrite_imports(_folder_of(script))
+        sources.rewrite_imports(_folder_of(script))
         runpy.run_module(script, run_name="__main__", alter_sys=True)
     else:
         folder = pathlib.Path(script).resolve().parent
         sys.path[0] = str(folder)
-        program_sources.rewrite_imports(folder)
-        program_sources.run_file(pathlib.Path(script))
+        sources.rewrite_imports(folder)
+        sources.run_file(pathlib.Path(script))
 
 
 def _folder_of(module: str) -> pathlib.Path:
@@ -83,7 +83,7 @@ def _of_program(trace: types.TracebackType | None) -> types.TracebackType | None
         found = found.tb_next
     if found is None:
         return trace
-    ours = (__file__, program_sources.__file__, "<frozen runpy>")
+    ours = (__file__, sources.__file__, "<frozen runpy>")
     while found is not None and found.tb_frame.f_code.co_filename in ours:
         found = found.tb_next
     return found

@@ -11,7 +11,7 @@ import mirrax
 from mirrax.tf import nest
 from mirrax.tf.functions.function import GradientTape as GradientTape
 from mirrax.tf.functions.function import UnconnectedGradients
-from mirrax.tf.missing_names import names_of
+from mirrax.tf.namespaces.missing_names import names_of
 from mirrax.tf.tensors.tensor import tensor
 
 

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from mirrax.tf.operations import of_one, of_two
+from mirrax.tf.namespaces.operations import of_one, of_two
 
 bitwise_and = of_two(jnp.bitwise_and)
 bitwise_or = of_two(jnp.bitwise_or)

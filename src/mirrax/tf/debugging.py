@@ -11,7 +11,7 @@ import numpy as np
 
 from mirrax.tf.dtypes import limits
 from mirrax.tf.errors import InvalidArgumentError
-from mirrax.tf.operations import Array, operations
+from mirrax.tf.namespaces.operations import Array, operations
 from mirrax.tf.tensors.tensor import is_traced, operands, tensor
 
 

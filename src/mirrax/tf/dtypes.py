@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mirrax.tf.exports import export
-from mirrax.tf.missing_names import names_of
+from mirrax.tf.namespaces.exports import export
+from mirrax.tf.namespaces.missing_names import names_of
 
 
 def canonical(dtype: Any) -> Any:

@@ -10,7 +10,7 @@ import jax.scipy.linalg as scipy_linalg
 from jax import lax
 
 from mirrax.tf.math.reductions import l2_normalize as l2_normalize
-from mirrax.tf.operations import Array, of_one, of_two, operations
+from mirrax.tf.namespaces.operations import Array, of_one, of_two, operations
 from mirrax.tf.tensors.creation import eye as eye
 from mirrax.tf.tensors.tensor import axes, tensor
 

@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from mirrax.tf.dtypes import canonical, float32
-from mirrax.tf.operations import Array, of_one, operations
+from mirrax.tf.namespaces.operations import Array, of_one, operations
 
 fft = of_one(jnp.fft.fft)
 fft2d = of_one(jnp.fft.fft2)

@@ -12,7 +12,7 @@ import numpy as np
 
 from mirrax.tf.dtypes import limits
 from mirrax.tf.errors import InvalidArgumentError
-from mirrax.tf.operations import operations
+from mirrax.tf.namespaces.operations import operations
 from mirrax.tf.tensors.host_tensors import flat_array
 from mirrax.tf.tensors.sparse_tensors import SparseTensor
 from mirrax.tf.tensors.tensor import axes, library_of, sizes, tensor

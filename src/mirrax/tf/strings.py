@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mirrax.tf.dtypes import canonical, float32, string
-from mirrax.tf.operations import Values, operations
+from mirrax.tf.namespaces.operations import Values, operations
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import string_tensor, tensor
 

@@ -14,8 +14,8 @@ from mirrax.tf.autograph import operators, python_builtins, transpiler
 from mirrax.tf.autograph.ranges import tensor_range
 from mirrax.tf.autograph.state import is_undefined
 from mirrax.tf.functions.python_functions import inside_function
-from mirrax.tf.tensor_attributes import Operand, dtype_of, shape_of
 from mirrax.tf.tensors.creation import range as tf_range
+from mirrax.tf.tensors.tensor_attributes import Operand, dtype_of, shape_of
 
 _LIBRARIES = {
     "absl",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mirrax.tf.autograph.conversion import unconverted
-from mirrax.tf.missing_names import names_of
+from mirrax.tf.namespaces.missing_names import names_of
 
 _missing = names_of("tf.autograph.experimental")
 

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mirrax.tf.tensor_attributes import TensorAttributes
+from mirrax.tf.tensors.tensor_attributes import TensorAttributes
 
 _FUTURE = functools.reduce(
     lambda flags, name: flags | getattr(__future__, name).compiler_flag,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mirrax.tf.compat import v1 as v1
-from mirrax.tf.missing_names import names_of
+from mirrax.tf.namespaces.missing_names import names_of
 
 _missing = names_of("tf.compat")
 

@@ -24,7 +24,7 @@ from mirrax.tf.data.input_iterator import InputIterator
 from mirrax.tf.data.options import Options
 from mirrax.tf.data.present_names import with_present_names
 from mirrax.tf.io.files import path_of
-from mirrax.tf.missing_names import replacement_of
+from mirrax.tf.namespaces.missing_names import replacement_of
 from mirrax.tf.random.ambient import next_dataset_seed
 from mirrax.tf.tensors.host_tensors import flat_array, host
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor, element, is_ragged_tensor

@@ -32,7 +32,7 @@ from mirrax.tf.distribute.strategies import OneDeviceStrategy as OneDeviceStrate
 from mirrax.tf.distribute.strategies import Strategy as Strategy
 from mirrax.tf.distribute.strategies import StrategyExtended as StrategyExtended
 from mirrax.tf.distribute.strategies import TPUStrategy as TPUStrategy
-from mirrax.tf.missing_names import unavailable
+from mirrax.tf.namespaces.missing_names import unavailable
 
 ParameterServerStrategy = unavailable("tf.distribute.ParameterServerStrategy")
 Server = unavailable("tf.distribute.Server")

@@ -1,6 +1,6 @@
 """`tf.distribute.coordinator`: parameter servers, which Mirrax does not have."""
 
-from mirrax.tf.missing_names import unavailable
+from mirrax.tf.namespaces.missing_names import unavailable
 
 ClusterCoordinator = unavailable("tf.distribute.coordinator.ClusterCoordinator")
 PerWorkerValue = unavailable("tf.distribute.coordinator.PerWorkerValue")

@@ -15,7 +15,7 @@ import numpy as np
 import mirrax
 from mirrax import TensorSpec
 from mirrax.tf import nest
-from mirrax.tf.missing_names import replacement_of
+from mirrax.tf.namespaces.missing_names import replacement_of
 from mirrax.tf.tensors.tensor_shape import TensorShape
 
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 import mirrax
-from mirrax.tf.exports import export
+from mirrax.tf.namespaces.exports import export
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import is_traced, tensor
 from mirrax.tf.tensors.tensor_arrays import TensorArray

@@ -27,7 +27,7 @@ from mirrax.tf.functions.call_arguments import (
 )
 from mirrax.tf.functions.concrete_functions import BoundFunction, ConcreteFunction
 from mirrax.tf.functions.python_functions import inside_function
-from mirrax.tf.missing_names import replacement_of
+from mirrax.tf.namespaces.missing_names import replacement_of
 from mirrax.tf.tensors.open_shapes import OpenShape
 from mirrax.tf.tensors.tensor import conjugate, is_string_tensor, is_traced, tensor
 

@@ -18,7 +18,7 @@ import numpy as np
 import mirrax
 from mirrax.tf.device_specs import DeviceSpec
 from mirrax.tf.errors import NotCompilable
-from mirrax.tf.exports import export
+from mirrax.tf.namespaces.exports import export
 from mirrax.tf.tensors.host_tensors import HostTensor, host
 from mirrax.tf.tensors.tensor import conjugate, is_traced, tensor
 

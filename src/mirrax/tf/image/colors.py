@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from mirrax.tf.dtypes import canonical, limits
-from mirrax.tf.operations import Array, operations
+from mirrax.tf.namespaces.operations import Array, operations
 from mirrax.tf.random.stateful import seeded
 from mirrax.tf.tensors.tensor import tensor
 

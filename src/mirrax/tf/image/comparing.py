@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from mirrax.tf.image.colors import convert_image_dtype
-from mirrax.tf.operations import Array, operations
+from mirrax.tf.namespaces.operations import Array, operations
 from mirrax.tf.tensors.tensor import tensor
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from mirrax.tf.keras_support import internals
-from mirrax.tf.missing_names import unavailable
+from mirrax.tf.namespaces.missing_names import unavailable
 
 _MISSING = (
     "categorical_focal_crossentropy",

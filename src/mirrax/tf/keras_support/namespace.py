@@ -18,7 +18,7 @@ from mirrax.tf.keras_support import (
 )
 from mirrax.tf.keras_support.lookup_layers import IntegerLookup, StringLookup
 from mirrax.tf.keras_support.text_layers import TextVectorization
-from mirrax.tf.missing_names import names_of, unavailable
+from mirrax.tf.namespaces.missing_names import names_of, unavailable
 
 PARTS_OF_KERAS = ("initializers", "losses", "metrics", "optimizers")
 BACKEND = "KERAS_BACKEND"

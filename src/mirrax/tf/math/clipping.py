@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from mirrax.tf.linalg import global_norm
 from mirrax.tf.math.elementwise import clip_by_value as clip_by_value
 from mirrax.tf.math.elementwise import maximum
-from mirrax.tf.operations import Array, operations
+from mirrax.tf.namespaces.operations import Array, operations
 from mirrax.tf.tensors.tensor import axes as to_axes
 from mirrax.tf.tensors.tensor import tensor
 

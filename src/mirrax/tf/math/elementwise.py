@@ -11,7 +11,7 @@ from jax import lax
 from jax.scipy import special
 
 from mirrax.tf.math import ties
-from mirrax.tf.operations import Array, of_one, of_two, operations
+from mirrax.tf.namespaces.operations import Array, of_one, of_two, operations
 from mirrax.tf.tensors.host_tensors import host
 from mirrax.tf.tensors.tensor import (
     holds_strings,

@@ -11,7 +11,7 @@ import numpy as np
 from jax.scipy import special
 
 from mirrax.tf.dtypes import canonical, int64, limits
-from mirrax.tf.operations import Array, operations
+from mirrax.tf.namespaces.operations import Array, operations
 from mirrax.tf.tensors.host_tensors import HostTensor, host
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import axes, tensor

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from mirrax.tf.dtypes import limits
-from mirrax.tf.operations import Array, operations
+from mirrax.tf.namespaces.operations import Array, operations
 from mirrax.tf.tensors.tensor import tensor
 
 _PRIVATE = frozenset(globals())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirrax.tf.missing_names import lookup
+from mirrax.tf.namespaces.missing_names import lookup
 
 _VALUES = "in `tf.function` its Python runs on every call: the shape depends on values"
 _CALLED = "in `tf.function` its Python runs on every call, unless `Tout` is empty"

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from mirrax.tf.migration.findings import DIFFERS, Finding
-from mirrax.tf.tensor_attributes import LIMITS, OF_DTYPES, OF_SHAPES
+from mirrax.tf.tensors.tensor_attributes import LIMITS, OF_DTYPES, OF_SHAPES
 
 _ABOUT_SHAPES = (
     "`mirrax tf` and `tf.function` provide it; elsewhere only variables and elements "

@@ -35,7 +35,7 @@ from mirrax.tf.migration.habits import ABOUT_DTYPES, find_habits
 from mirrax.tf.migration.keras_changes import NEEDS_TENSORFLOW, find_changes
 from mirrax.tf.migration.replacements import NEEDING_PACKAGES
 from mirrax.tf.migration.source_names import ProgramNames
-from mirrax.tf.missing_names import lookup, replacement_of
+from mirrax.tf.namespaces.missing_names import lookup, replacement_of
 
 
 def examine(source: str, filename: str = "<program>") -> list[Finding]:
@@ -172,7 +172,10 @@ def _is_stand_in(value: Any) -> bool:
     """Returns whether this is a placeholder for a missing class or function."""
     if value is mirrax.tf.compat.v1.disable_eager_execution:
         return True
-    return isinstance(value, type) and value.__module__ == "mirrax.tf.missing_names"
+    return (
+        isinstance(value, type)
+        and value.__module__ == "mirrax.tf.namespaces.missing_names"
+    )
 
 
 def _has_parts(value: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mirrax.tf.operations import Array, Values, operations
+from mirrax.tf.namespaces.operations import Array, Values, operations
 
 _PRIVATE = frozenset(globals())
 

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from mirrax.tf.namespaces.operations import Array, operations
 from mirrax.tf.nn.windows import Windows, spatial, windows
-from mirrax.tf.operations import Array, operations
 from mirrax.tf.tensors.tensor import sizes
 
 _PRIVATE = frozenset(globals())

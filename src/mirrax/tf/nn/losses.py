@@ -10,7 +10,7 @@ import numpy as np
 
 import mirrax
 from mirrax.tf.math.elementwise import divide_no_nan
-from mirrax.tf.operations import Array, operations
+from mirrax.tf.namespaces.operations import Array, operations
 from mirrax.tf.tensors.tensor import operands, tensor
 
 _PRIVATE = frozenset(globals())

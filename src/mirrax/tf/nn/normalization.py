@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from mirrax.tf.operations import Array, operations
+from mirrax.tf.namespaces.operations import Array, operations
 from mirrax.tf.random.ambient import next_key
 from mirrax.tf.tensors.tensor import axes as to_axes
 from mirrax.tf.tensors.tensor import sizes, tensor

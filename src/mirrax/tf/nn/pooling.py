@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from mirrax.tf.namespaces.operations import Array, operations
 from mirrax.tf.nn.windows import along_axes, windows
-from mirrax.tf.operations import Array, operations
 
 _PRIVATE = frozenset(globals())
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from mirrax.tf.dtypes import canonical, int32
-from mirrax.tf.operations import Array, operations
+from mirrax.tf.namespaces.operations import Array, operations
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import tensor
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from mirrax.tf.dtypes import canonical, float32, int64
-from mirrax.tf.operations import Array, operations
+from mirrax.tf.namespaces.operations import Array, operations
 from mirrax.tf.random.ambient import next_key
 
 

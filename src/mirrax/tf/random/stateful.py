@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from mirrax.tf.exports import export
+from mirrax.tf.namespaces.exports import export
 from mirrax.tf.random import drawing
 from mirrax.tf.random.ambient import next_key
 from mirrax.tf.random.stateless import key_of

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from mirrax.tf.dtypes import float32, int32
-from mirrax.tf.exports import export
+from mirrax.tf.namespaces.exports import export
 from mirrax.tf.random import drawing
 from mirrax.tf.tensors.tensor import tensor
 

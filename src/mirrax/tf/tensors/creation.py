@@ -11,7 +11,7 @@ import numpy as np
 
 import mirrax
 from mirrax.tf.dtypes import canonical, float32, limits, string
-from mirrax.tf.operations import Array, Values, operations
+from mirrax.tf.namespaces.operations import Array, Values, operations
 from mirrax.tf.tensors.host_tensors import host
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import (

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mirrax.tf.dtypes import canonical, int32
-from mirrax.tf.operations import Array, operations
+from mirrax.tf.namespaces.operations import Array, operations
 from mirrax.tf.tensors.host_tensors import host
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import library_of, operands, sizes, tensor

@@ -14,7 +14,7 @@ from jax.export import is_symbolic_dim
 
 from mirrax.errors import InvalidArgumentError
 from mirrax.tf.dtypes import canonical, int32
-from mirrax.tf.operations import Array, operations
+from mirrax.tf.namespaces.operations import Array, operations
 from mirrax.tf.tensors.host_tensors import host
 from mirrax.tf.tensors.open_shapes import OpenShape, joined_sizes, shape_tensor
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor, join_rows

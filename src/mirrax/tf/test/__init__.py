@@ -7,7 +7,7 @@ for Python's and absl's test modules.
 import importlib
 from typing import Any
 
-from mirrax.tf.missing_names import names_of
+from mirrax.tf.namespaces.missing_names import names_of
 from mirrax.tf.test.devices import *  # noqa: F403
 from mirrax.tf.test.gradients import compute_gradient as compute_gradient
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import jax.numpy as jnp
 
 from mirrax.tf.dtypes import canonical, float32
-from mirrax.tf.exports import export
+from mirrax.tf.namespaces.exports import export
 from mirrax.tf.random import stateful
 from mirrax.tf.tensors.creation import ones, zeros
 from mirrax.tf.tensors.tensor import sizes

@@ -20,7 +20,7 @@ from mirrax.tf.compat.v1.variable_scopes import AUTO_REUSE as AUTO_REUSE
 from mirrax.tf.compat.v1.variable_scopes import VariableScope as VariableScope
 from mirrax.tf.compat.v1.variable_scopes import variable_scope as variable_scope
 from mirrax.tf.compat.v1.version_2 import same_as_in_version_2
-from mirrax.tf.missing_names import unavailable
+from mirrax.tf.namespaces.missing_names import unavailable
 from mirrax.tf.variables.variable import Variable as Variable
 from mirrax.tf.variables.variable import VariableAggregation as VariableAggregation
 from mirrax.tf.variables.variable import (

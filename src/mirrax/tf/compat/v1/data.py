@@ -11,7 +11,7 @@ from mirrax.tf import data
 from mirrax.tf.data import *  # noqa: F403
 from mirrax.tf.data.input_iterator import InputIterator
 from mirrax.tf.dtypes import as_dtype
-from mirrax.tf.missing_names import names_of
+from mirrax.tf.namespaces.missing_names import names_of
 from mirrax.tf.tensors.tensor_shape import TensorShape
 
 __getattr__ = names_of("tf.data")

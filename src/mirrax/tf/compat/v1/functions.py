@@ -10,8 +10,8 @@ import jax.numpy as jnp
 
 from mirrax.tf.compat.v1.config_proto import ConfigProto
 from mirrax.tf.dtypes import float32, float64, int32, int64
-from mirrax.tf.exports import export
-from mirrax.tf.missing_names import replacement_of
+from mirrax.tf.namespaces.exports import export
+from mirrax.tf.namespaces.missing_names import replacement_of
 from mirrax.tf.tensors.creation import cast
 from mirrax.tf.tensors.indexed_slices import IndexedSlices
 from mirrax.tf.tensors.tensor import operands, tensor

@@ -8,7 +8,7 @@ from typing import Any
 from mirrax.tf.data import TFRecordDataset
 from mirrax.tf.io import *  # noqa: F403
 from mirrax.tf.io import TFRecordOptions
-from mirrax.tf.missing_names import names_of
+from mirrax.tf.namespaces.missing_names import names_of
 
 __getattr__ = names_of("tf.io")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from mirrax.tf.operations import operations
+from mirrax.tf.namespaces.operations import operations
 from mirrax.tf.tensors.tensor import tensor
 
 Rate = Callable[[], Any]

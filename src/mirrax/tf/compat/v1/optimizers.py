@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 
 import mirrax
-from mirrax.tf.exports import export
 from mirrax.tf.functions.function import GradientTape
+from mirrax.tf.namespaces.exports import export
 from mirrax.tf.tensors.tensor import tensor
 from mirrax.tf.variables.variable_methods import make_variable
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from mirrax.tf.compat.v1 import app, initializers
 from mirrax.tf.migration.replacements import REPLACEMENTS
-from mirrax.tf.missing_names import names_of
+from mirrax.tf.namespaces.missing_names import names_of
 
 _missing = names_of("tf.compat.v1")
 

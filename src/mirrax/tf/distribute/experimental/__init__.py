@@ -22,7 +22,7 @@ from mirrax.tf.distribute.strategies import (
     CentralStorageStrategy as CentralStorageStrategy,
 )
 from mirrax.tf.distribute.strategies import TPUStrategy as TPUStrategy
-from mirrax.tf.missing_names import unavailable
+from mirrax.tf.namespaces.missing_names import unavailable
 
 _MODULE = "tf.distribute.experimental"
 

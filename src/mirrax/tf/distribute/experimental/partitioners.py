@@ -1,6 +1,6 @@
 """`tf.distribute.experimental.partitioners`: variables split over parameter servers."""
 
-from mirrax.tf.missing_names import unavailable
+from mirrax.tf.namespaces.missing_names import unavailable
 
 _MODULE = "tf.distribute.experimental.partitioners"
 

@@ -1,6 +1,6 @@
 """`tf.distribute.experimental.rpc`."""
 
-from mirrax.tf.missing_names import unavailable
+from mirrax.tf.namespaces.missing_names import unavailable
 
 Client = unavailable("tf.distribute.experimental.rpc.Client")
 Server = unavailable("tf.distribute.experimental.rpc.Server")

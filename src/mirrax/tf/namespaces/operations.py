@@ -8,7 +8,7 @@ import types
 from collections.abc import Callable, Container
 from typing import Any
 
-from mirrax.tf.exports import export
+from mirrax.tf.namespaces.exports import export
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import operands, tensor
 

@@ -12,7 +12,12 @@ from typing import Any
 
 from typing_extensions import override
 
-from mirrax.tf.tensor_attributes import Operand, TensorAttributes, dtype_of, shape_of
+from mirrax.tf.tensors.tensor_attributes import (
+    Operand,
+    TensorAttributes,
+    dtype_of,
+    shape_of,
+)
 
 _PREFIX = "_mirrax_"
 

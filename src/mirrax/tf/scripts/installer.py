@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from mirrax.tf.keras_support import internals, namespace
 from mirrax.tf.migration.replacements import REPLACEMENTS
-from mirrax.tf.missing_names import replacement_of
+from mirrax.tf.namespaces.missing_names import replacement_of
 
 _TENSORFLOW = "tensorflow"
 

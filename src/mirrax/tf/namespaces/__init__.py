@@ -1,0 +1,1 @@
+"""What the modules with names of TensorFlow have in common."""

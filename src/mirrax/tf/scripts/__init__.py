@@ -1,0 +1,1 @@
+"""Runs scripts that import `tensorflow`."""
