@@ -91,6 +91,21 @@ def test_train_step_with_a_tape_gives_tensorflows_losses(strategy):
     np.testing.assert_allclose(loss, CUSTOM_RESULT, rtol=1e-5)
 
 
+def test_train_step_is_in_replica_context(strategy):
+    contexts = []
+
+    class InContext(Custom):
+        def train_step(self, data):
+            contexts.append(tf.distribute.get_replica_context().num_replicas_in_sync)
+            return super().train_step(data)
+
+    with strategy.scope():
+        model = InContext()
+        model.compile(optimizer=tf.keras.optimizers.SGD(0.1), loss="mse")
+    model.fit(X, Y, batch_size=12, verbose=0)
+    assert set(contexts) == {strategy.num_replicas_in_sync}
+
+
 def test_train_step_extends_that_of_keras():
     _, history = trained(strategies()[2], Extended, steps_per_execution=2)
     np.testing.assert_allclose(history["loss"], EXTENDED_LOSSES, rtol=1e-5)

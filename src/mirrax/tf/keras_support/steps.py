@@ -107,8 +107,8 @@ def _run(step: Step, data: Any, is_prediction: bool) -> Any:
     Returns the mean of the logs, or the predictions one after another.
     """
     strategy = mirrax.get_strategy()
-    if not mirrax.has_strategy() or strategy.num_replicas_in_sync == 1:
-        return step(data)
+    if strategy.num_replicas_in_sync == 1:
+        return strategy.run(step, (data,))
     parts = strategy.experimental_distribute_values_from_function(
         lambda context: jax.tree.map(lambda leaf: _part(leaf, context), data)
     )
