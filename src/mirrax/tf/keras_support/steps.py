@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 import mirrax
 from mirrax.tf.functions.function import GradientTape, function
@@ -28,6 +29,7 @@ def install(model_type: type) -> None:
         wrap(trainer, f"make_{kind}_function", functools.partial(_make, kind))
         # For `super().train_step(data)` in such a step.
         wrap(trainer, f"{kind}_step", functools.partial(_call_default, default))
+    wrap(trainer, "compute_loss_and_updates", _sum_loss)
     wrap(trainer, "get_metrics_result", _read_results)
     wrap(trainer, internals.BUILD_ON_A_BATCH, _build)
 
@@ -57,6 +59,12 @@ def _read_results(original: Any, model: Any) -> Any:
         name: value.value if isinstance(value, keras.Variable) else value
         for name, value in results.items()
     }
+
+
+def _sum_loss(original: Any, *args: Any, **kwargs: Any) -> Any:
+    """Computes the sum of a loss that has a value for each row, for its gradient."""
+    loss, others = original(*args, **kwargs)
+    return jnp.sum(loss), others
 
 
 def _build(original: Any, model: Any, *args: Any, **kwargs: Any) -> None:
