@@ -92,6 +92,13 @@ def test_train_step_with_a_tape_gives_tensorflows_losses(strategy):
     np.testing.assert_allclose(loss, CUSTOM_RESULT, rtol=1e-5)
 
 
+def test_model_knows_the_strategy_of_its_scope(strategy):
+    with strategy.scope():
+        models = [tf.keras.Sequential([tf.keras.layers.Dense(1)]), Custom()]
+    assert [model.distribute_strategy for model in models] == [strategy, strategy]
+    assert Custom().distribute_strategy is tf.distribute.get_strategy()
+
+
 def test_loss_without_reduction_trains_with_its_sum(strategy):
     with strategy.scope():
         model = tf.keras.Sequential(

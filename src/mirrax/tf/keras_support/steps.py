@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -15,16 +16,21 @@ import jax
 import jax.numpy as jnp
 
 import mirrax
+from mirrax.tf.distribute.default_strategy import get_strategy
 from mirrax.tf.functions.function import GradientTape, function
 from mirrax.tf.keras_support import internals
 
 Step = Callable[[Any], Any]
 
+_strategies: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
 
 @functools.cache
 def install(model_type: type) -> None:
-    """Lets models of Keras have steps of TensorFlow's kind."""
+    """Lets models of Keras have steps of TensorFlow's kind, and their strategy."""
     trainer = trainer_of(model_type)
+    wrap(trainer, "__init__", _remember_strategy)
+    model_type.distribute_strategy = property(_strategy_of)  # type: ignore[attr-defined]
     for kind, default in _DEFAULTS.items():
         wrap(trainer, f"make_{kind}_function", functools.partial(_make, kind))
         # For `super().train_step(data)` in such a step.
@@ -48,6 +54,17 @@ def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
         return around(original, *args, **kwargs)
 
     setattr(owner, name, replacement)
+
+
+def _remember_strategy(original: Any, model: Any) -> None:
+    original(model)
+    if mirrax.has_strategy():
+        _strategies[model] = mirrax.get_strategy()
+
+
+def _strategy_of(model: Any) -> Any:
+    """The strategy in whose scope the model was created; else the current one."""
+    return _strategies.get(model) or get_strategy()
 
 
 def _read_results(original: Any, model: Any) -> Any:
