@@ -47,6 +47,24 @@ def test_strings_and_dates_are_not_combined(two_replicas, value):
         two_replicas.reduce("SUM", values, axis=None)
 
 
+@engines
+@pytest.mark.parametrize("axis", [None, 0])
+def test_values_of_a_strategy_on_other_devices_are_reduced(two_replicas, engine, axis):
+    other = mirrax.MirroredStrategy(["CPU:2", "CPU:3"])
+    values = other.run(engine(lambda: jnp.ones(2) * replica_id()))
+    total = two_replicas.reduce("SUM", values, axis=axis)
+    assert total.tolist() == ([1.0, 1.0] if axis is None else 2.0)
+
+
+@engines
+@pytest.mark.parametrize("count", [1, 4])
+def test_values_of_another_number_of_replicas_are_refused(two_replicas, engine, count):
+    values = two_replicas.run(engine(number))
+    message = rf"2 part\(s\) for {count} replica\(s\).*the strategy that made the value"
+    with pytest.raises(ValueError, match=message):
+        mirrored(count).reduce("SUM", values, axis=None)
+
+
 def test_axis_has_no_default(two_replicas):
     with pytest.raises(TypeError, match="axis"):
         two_replicas.reduce("SUM", 1.0)

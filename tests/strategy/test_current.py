@@ -155,6 +155,10 @@ class TestSetStrategy:
         expected = {"strategy": strategy, "has": True, "cross": True}
         assert {name: look()[name] for name in expected} == expected
 
+    def test_other_objects_are_refused(self):
+        with pytest.raises(TypeError, match=r"a strategy or None\. Received: 3"):
+            mirrax.experimental_set_strategy(3)
+
     def test_new_variables_belong_to_it(self, two_replicas):
         mirrax.experimental_set_strategy(two_replicas)
         v = mirrax.Variable(1.0)

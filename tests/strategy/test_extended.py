@@ -609,7 +609,7 @@ def test_update_in_a_replica_is_done_once(strategy, engine):
 def test_update_non_slot_belongs_outside_of_replicas(two_replicas):
     with two_replicas.scope():
         variable = mirrax.Variable(3.0)
-    with pytest.raises(RuntimeError, match="call it in cross-replica context"):
+    with pytest.raises(RuntimeError, match="requires being in cross-replica context"):
         two_replicas.run(
             lambda: two_replicas.extended.update_non_slot(variable, lambda: 1)
         )

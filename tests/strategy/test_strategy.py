@@ -39,7 +39,8 @@ def test_scope_may_be_entered_again_inside_itself(two_replicas):
 def test_scope_of_another_strategy_is_refused(strategy):
     other = mirrored(2)
     message = (
-        r"^`strategy.scope\(\)` was called inside the scope of another strategy. "
+        r"^Mixing different tf.distribute.Strategy objects: `strategy.scope\(\)` was "
+        r"called inside the scope of another strategy. "
         r"Received: <mirrax.MirroredStrategy on .*> inside <mirrax.*>.*leave the outer"
     )
     with strategy.scope(), pytest.raises(RuntimeError, match=message):
@@ -90,8 +91,8 @@ def test_cross_replica_methods_are_refused_in_a_replica(strategy, engine, what):
     with pytest.raises(RuntimeError) as error:
         strategy.run(engine(lambda: IN_REPLICA[what](strategy)))
     message = str(error.value)
-    assert message.startswith(f"{what} works on all replicas at once")
-    assert "call it in cross-replica context" in message
+    rule = "Method requires being in cross-replica context"
+    assert message.startswith(f"{rule}: {what} works on all replicas at once")
     assert "You are in replica context" in message
 
 
@@ -234,6 +235,13 @@ def test_none_can_be_the_value_of_a_replica(two_replicas, engine):
     assert value.values == (None, None)
     result = two_replicas.run(engine(lambda x: jnp.float32(x is None)), (value,))
     assert parts(two_replicas, result) == [1.0, 1.0]
+
+
+def test_values_of_different_structures_are_refused(two_replicas):
+    with pytest.raises(AssertionError, match="must return the same structure"):
+        two_replicas.experimental_distribute_values_from_function(
+            lambda c: {"a": 1} if c.replica_id_in_sync_group else {"b": 1}
+        )
 
 
 @pytest.mark.parametrize("shape", [(), (2,)], ids=["scalar", "vector"])

@@ -11,6 +11,7 @@ Y = np.ones((12, 1), np.float32)
 # With several replicas, a step's own metric sees losses divided by their number.
 CUSTOM_LOSSES = EXTENDED_LOSSES = [3.2447092533111572, 1.2956124544143677]
 CUSTOM_RESULT = 0.8855099081993103
+UNREDUCED_LOSSES, UNREDUCED_RESULT = [2.5817148685, 0.5622866154], 0.4243827760
 VARIABLE_LOSSES = [13.704728126525879, 6.422190189361572]
 
 
@@ -89,6 +90,40 @@ def test_train_step_with_a_tape_gives_tensorflows_losses(strategy):
     result = model.evaluate(X, Y, batch_size=4, verbose=0, return_dict=True)
     loss = result["mean"] * strategy.num_replicas_in_sync
     np.testing.assert_allclose(loss, CUSTOM_RESULT, rtol=1e-5)
+
+
+def test_model_knows_the_strategy_of_its_scope(strategy):
+    with strategy.scope():
+        models = [tf.keras.Sequential([tf.keras.layers.Dense(1)]), Custom()]
+    assert [model.distribute_strategy for model in models] == [strategy, strategy]
+    assert Custom().distribute_strategy is tf.distribute.get_strategy()
+
+
+def test_loss_without_reduction_trains_with_its_sum(strategy):
+    with strategy.scope():
+        model = tf.keras.Sequential(
+            [tf.keras.Input((2,)), tf.keras.layers.Dense(1, kernel_initializer="ones")]
+        )
+        loss = tf.keras.losses.MeanSquaredError(reduction="none")
+        model.compile(optimizer=tf.keras.optimizers.SGD(0.01), loss=loss)
+    history = model.fit(X, Y, batch_size=4, epochs=2, shuffle=False, verbose=0)
+    np.testing.assert_allclose(history.history["loss"], UNREDUCED_LOSSES, rtol=1e-5)
+    np.testing.assert_allclose(model.evaluate(X, Y, verbose=0), UNREDUCED_RESULT, 1e-5)
+
+
+def test_train_step_is_in_replica_context(strategy):
+    contexts = []
+
+    class InContext(Custom):
+        def train_step(self, data):
+            contexts.append(tf.distribute.get_replica_context().num_replicas_in_sync)
+            return super().train_step(data)
+
+    with strategy.scope():
+        model = InContext()
+        model.compile(optimizer=tf.keras.optimizers.SGD(0.1), loss="mse")
+    model.fit(X, Y, batch_size=12, verbose=0)
+    assert set(contexts) == {strategy.num_replicas_in_sync}
 
 
 def test_train_step_extends_that_of_keras():

@@ -131,6 +131,15 @@ def test_slices_are_not_gathered():
         strategy.run(tf.function(gather), (slices,))
 
 
+def test_copies_of_a_variable_are_variables():
+    strategy = mirrored()
+    with strategy.scope():
+        variable = tf.Variable(1.0)
+    copies = strategy.experimental_local_results(variable)
+    assert [isinstance(copy, tf.Variable) for copy in copies] == [True, True]
+    assert not isinstance(tf.constant(1.0), tf.Variable)
+
+
 def test_variables_have_the_methods_of_version_1():
     strategy = mirrored()
     with strategy.scope():

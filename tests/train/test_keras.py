@@ -65,6 +65,46 @@ def saved(tmp_path_factory):
     return path, *then, model.get_weights()
 
 
+@pytest.mark.parametrize("names", [["opt"], ["model"], ["model", "opt"]], ids=str)
+def test_steps_of_an_optimizer_are_restored_before_it_is_built(
+    tmp_path, two_replicas, names
+):
+    def objects(model):
+        every = {"model": model, "opt": model.optimizer}
+        return Checkpoint(**{name: every[name] for name in names})
+
+    model, other = build(two_replicas), build(two_replicas)
+    fit(model, epochs=2)
+    status = objects(other).restore(objects(model).save(tmp_path / "ckpt"))
+    assert int(other.optimizer.iterations) == 2
+    with pytest.raises(AssertionError, match="must have an object"):
+        status.assert_consumed()
+    fit(other)
+    assert int(other.optimizer.iterations) == 3
+    status.assert_consumed()
+
+
+@pytest.mark.parametrize("scales", [False, True], ids=["plain", "scales losses"])
+def test_optimizer_without_its_model_is_restored_when_fit_builds_it(
+    tmp_path, two_replicas, scales
+):
+    model, other = build(two_replicas), build(two_replicas)
+    for each in (model, other):
+        optimizer = keras.optimizers.SGD(0.0, momentum=0.5)
+        if scales:
+            optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+        each.compile(optimizer=optimizer, loss="mse")
+    fit(model, epochs=2)
+    path = Checkpoint(opt=model.optimizer).save(tmp_path / "ckpt")
+    status = Checkpoint(opt=other.optimizer).restore(path)
+    other.set_weights(model.get_weights())
+    fit(model)
+    fit(other)
+    for one, two in zip(other.optimizer.variables, model.optimizer.variables):
+        np.testing.assert_allclose(one, two, atol=1e-6)
+    status.assert_consumed()
+
+
 def test_model_is_restored_when_fit_builds_it(saved, two_replicas):
     path, _, _, later = saved
     with two_replicas.scope():

@@ -67,7 +67,9 @@ def reduce(
     purpose = purpose or f"reduce {op.name}"
     for value in values:
         refuse_captured(value, collective.topology)
-    layouts = [with_arrays(value.layout) for value in values]
+    layouts = [
+        with_arrays(_on_devices(value.layout, collective.topology)) for value in values
+    ]
     for layout in layouts:
         if isinstance(layout, Parts):
             require_parts(layout.parts, collective.topology)
@@ -177,6 +179,13 @@ def describe_shapes(shapes: Sequence[ShapeDtype]) -> str:
     return ", ".join(
         f"replica {i}: {dtype}{list(shape)}" for i, (shape, dtype) in enumerate(shapes)
     )
+
+
+def _on_devices(layout: Layout, topology: Topology) -> Layout:
+    """Returns `layout`; as parts, if its array is on other devices."""
+    if not isinstance(layout, Joined | Replicated) or layout.topology == topology:
+        return layout
+    return Parts(layout.parts)
 
 
 def with_arrays(layout: Layout) -> Layout:

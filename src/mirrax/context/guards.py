@@ -16,10 +16,11 @@ def require_cross_replica(what: str) -> None:
     """Raises inside `run`, where `what` cannot be called."""
     if isinstance(stack.frame(), stack.Replica):
         raise RuntimeError(
-            f"{what} works on all replicas at once, so call it in cross-replica "
-            "context: outside `strategy.run` or inside a merge function. You are in "
-            "replica context: inside a function called by `strategy.run`. Move the "
-            "call out of that function, or use `get_replica_context().merge_call`."
+            f"Method requires being in cross-replica context: {what} works on all "
+            "replicas at once, so call it outside `strategy.run` or inside a merge "
+            "function. You are in replica context: inside a function called by "
+            "`strategy.run`. Move the call out of that function, or use "
+            "`get_replica_context().merge_call`."
         )
 
 
@@ -28,9 +29,10 @@ def require_same_strategy(what: str, strategy: object) -> None:
     frame = stack.frame()
     if frame is not None and frame.strategy is not strategy:
         raise RuntimeError(
-            f"{what} was called inside the scope of another strategy. Received: "
-            f"{strategy!r} inside {frame.strategy!r}. Use one strategy at a time: "
-            "leave the outer scope first."
+            f"Mixing different tf.distribute.Strategy objects: {what} was called "
+            f"inside the scope of another strategy. Received: {strategy!r} inside "
+            f"{frame.strategy!r}. Use one strategy at a time: leave the outer scope "
+            "first."
         )
 
 

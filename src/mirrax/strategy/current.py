@@ -74,5 +74,10 @@ def experimental_set_strategy(strategy: Strategy | None) -> None:
         )
     if strategy is None:
         stack.install(None, ())
+    elif not isinstance(strategy, Strategy):
+        raise TypeError(
+            "`experimental_set_strategy` takes a strategy or None. Received: "
+            f"{strategy!r}. Give it a strategy, such as `MirroredStrategy()`."
+        )
     else:
         stack.install(stack.CrossReplica(strategy), (strategy._creator,))

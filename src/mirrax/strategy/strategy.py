@@ -37,7 +37,7 @@ from mirrax.trees import Tree
 from mirrax.user_frames import shorten_traceback
 from mirrax.values.layouts import Parts, to_device
 from mirrax.values.per_replica import PerReplica
-from mirrax.values.regroup import local_results, parts_of
+from mirrax.values.regroup import columns_of, local_results, parts_of
 from mirrax.variables.variable import Variable
 
 if TYPE_CHECKING:
@@ -366,12 +366,9 @@ class Strategy:
         return variable.owner is self
 
     def _wrap_parts(self, parts: list[Tree]) -> Tree:
-        # None is a leaf here: it is the value of a replica.
-        return jax.tree.map(
-            lambda *column: PerReplica(Parts(column, self.topology)),
-            *parts,
-            is_leaf=lambda value: value is None or trees.is_leaf(value),
-        )
+        structure, columns = columns_of(parts)
+        values = [PerReplica(Parts(column, self.topology)) for column in columns]
+        return jax.tree.unflatten(structure, values)
 
     def _gather(self, leaf: Any, axis: int) -> Any:
         per_replica = as_per_replica(leaf, self._collective)

@@ -31,6 +31,17 @@ def regroup(results: Sequence[Tree], topology: Topology | None = None) -> Tree:
         return results[0]
     if all(result is results[0] for result in results[1:]):
         return results[0]
+    structure, columns = columns_of(results)
+    return jax.tree.unflatten(
+        structure, [merge(column, topology) for column in columns]
+    )
+
+
+def columns_of(results: Sequence[Tree]) -> tuple[Any, list[tuple[Any, ...]]]:
+    """Returns the structure of the results of all local replicas, and its leaves.
+
+    Each leaf is a tuple with those of the replicas.
+    """
     # None is a leaf here: one replica may return it where another returns a value.
     flat = [
         jax.tree.flatten(result, is_leaf=lambda x: x is None or trees.is_leaf(x))
@@ -45,10 +56,7 @@ def regroup(results: Sequence[Tree], topology: Topology | None = None) -> Tree:
                 f"returned {structure}, replica {index} returned {other}. Return the "
                 "same keys and lengths on all; use None for missing values."
             )
-    columns = zip(*(leaves for leaves, _ in flat), strict=True)
-    return jax.tree.unflatten(
-        structure, [merge(column, topology) for column in columns]
-    )
+    return structure, list(zip(*(leaves for leaves, _ in flat), strict=True))
 
 
 def select(tree: Tree, index: int) -> Tree:

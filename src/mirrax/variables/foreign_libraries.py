@@ -51,6 +51,10 @@ class Library(abc.ABC):
         """Returns the arrays of a model or optimizer to save, by name; else None."""
         return None
 
+    def early_arrays_of(self, value: Any) -> dict[str, SavedArray]:
+        """Returns the saved arrays that an incomplete `value` has already, by name."""
+        return {}
+
     def aliases_of(self, value: Any) -> dict[str, str]:
         """Returns other names of the saved arrays of `value`: alias -> name."""
         return {}
@@ -188,6 +192,15 @@ def sources_of(value: Any) -> Sources | None:
 def saved_arrays_of(value: Any) -> dict[str, SavedArray] | None:
     """Returns the arrays to save of another library's object, by name; else None."""
     return _first(library.saved_arrays_of(value) for library in connected())
+
+
+def early_arrays_of(value: Any) -> dict[str, SavedArray]:
+    """Returns the saved arrays that an incomplete object has already, by name."""
+    return {
+        name: held
+        for library in connected()
+        for name, held in library.early_arrays_of(value).items()
+    }
 
 
 def exported_call(value: Any) -> ExportedCall | None:

@@ -56,6 +56,17 @@ class KerasLibrary(Library):
         return found
 
     @override
+    def early_arrays_of(self, value: Any) -> dict[str, SavedArray]:
+        if isinstance(value, keras.Layer):
+            early = self.early_arrays_of(getattr(value, "optimizer", None))
+            return {f"optimizer/{name}": held for name, held in early.items()}
+        if not isinstance(value, keras.optimizers.Optimizer) or value.built:
+            return {}
+        first = value.variables[0]
+        # An optimizer that scales losses has others first.
+        return {"0": _kept(first)} if first is value.iterations else {}
+
+    @override
     def fingerprint(self, fn: Callable[..., Any], leaves: Sequence[Any]) -> Hashable:
         return self._setting_keys.of(fn, leaves)
 

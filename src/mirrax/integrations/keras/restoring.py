@@ -54,3 +54,7 @@ def _after_build(original: Callable[..., None], layer: Any) -> None:
         # The first call would answer before they are restored.
         internals.build_layers_of(layer)
     run_callbacks(layer)
+    optimizer = getattr(layer, "optimizer", None)
+    if isinstance(optimizer, keras.optimizers.Optimizer):
+        # `fit` has just built it.
+        run_callbacks(optimizer)

@@ -8,26 +8,34 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 import mirrax
+from mirrax.tf.distribute.default_strategy import get_strategy
 from mirrax.tf.functions.function import GradientTape, function
 from mirrax.tf.keras_support import internals
 
 Step = Callable[[Any], Any]
 
+_strategies: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
 
 @functools.cache
 def install(model_type: type) -> None:
-    """Lets models of Keras have steps of TensorFlow's kind."""
+    """Lets models of Keras have steps of TensorFlow's kind, and their strategy."""
     trainer = trainer_of(model_type)
+    wrap(trainer, "__init__", _remember_strategy)
+    model_type.distribute_strategy = property(_strategy_of)  # type: ignore[attr-defined]
     for kind, default in _DEFAULTS.items():
         wrap(trainer, f"make_{kind}_function", functools.partial(_make, kind))
         # For `super().train_step(data)` in such a step.
         wrap(trainer, f"{kind}_step", functools.partial(_call_default, default))
+    wrap(trainer, "compute_loss_and_updates", _sum_loss)
     wrap(trainer, "get_metrics_result", _read_results)
     wrap(trainer, internals.BUILD_ON_A_BATCH, _build)
 
@@ -48,6 +56,17 @@ def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
     setattr(owner, name, replacement)
 
 
+def _remember_strategy(original: Any, model: Any) -> None:
+    original(model)
+    if mirrax.has_strategy():
+        _strategies[model] = mirrax.get_strategy()
+
+
+def _strategy_of(model: Any) -> Any:
+    """The strategy in whose scope the model was created; else the current one."""
+    return _strategies.get(model) or get_strategy()
+
+
 def _read_results(original: Any, model: Any) -> Any:
     """Returns the values of metrics whose `result` returns a variable."""
     import keras
@@ -57,6 +76,12 @@ def _read_results(original: Any, model: Any) -> Any:
         name: value.value if isinstance(value, keras.Variable) else value
         for name, value in results.items()
     }
+
+
+def _sum_loss(original: Any, *args: Any, **kwargs: Any) -> Any:
+    """Computes the sum of a loss that has a value for each row, for its gradient."""
+    loss, others = original(*args, **kwargs)
+    return jnp.sum(loss), others
 
 
 def _build(original: Any, model: Any, *args: Any, **kwargs: Any) -> None:
@@ -107,8 +132,8 @@ def _run(step: Step, data: Any, is_prediction: bool) -> Any:
     Returns the mean of the logs, or the predictions one after another.
     """
     strategy = mirrax.get_strategy()
-    if not mirrax.has_strategy() or strategy.num_replicas_in_sync == 1:
-        return step(data)
+    if strategy.num_replicas_in_sync == 1:
+        return strategy.run(step, (data,))
     parts = strategy.experimental_distribute_values_from_function(
         lambda context: jax.tree.map(lambda leaf: _part(leaf, context), data)
     )

@@ -74,7 +74,11 @@ class _VariableType(type):
         return created
 
     def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, mirrax.Variable)
+        # Each copy of a variable is one, too.
+        container = getattr(value, "container", None)
+        return isinstance(value, mirrax.Variable) or isinstance(
+            container, mirrax.Variable
+        )
 
 
 class Variable(metaclass=_VariableType):

@@ -23,7 +23,7 @@ from mirrax.train.checkpoints.saved_objects import (
     find_objects,
     group_of,
 )
-from mirrax.train.checkpoints.saved_values import Entry
+from mirrax.train.checkpoints.saved_values import Entry, entry_of_foreign
 from mirrax.variables import foreign_libraries
 
 
@@ -122,6 +122,14 @@ class DeferredRestore:
             for inner, value in find_objects(name, observed):
                 if self.is_pending(inner):
                     self._watch_object(name, value)
+                    self._give_early(inner, value)
+
+    def _give_early(self, name: str, value: Any) -> None:
+        """Restores what an incomplete object of another library has already."""
+        for inner, held in foreign_libraries.early_arrays_of(value).items():
+            entry, saved = entry_of_foreign(value, held), f"{name}/{inner}".lstrip("/")
+            if saved in self._values and not entry.difference(self._values[saved]):
+                entry.set(self._values.pop(saved))
 
     def _watch_object(self, name: str, value: Any) -> None:
         is_new = id(value) not in self._watched
