@@ -440,6 +440,23 @@ def test_missing_operations_name_what_to_use():
         getattr(tf.data.Dataset.range(1), "fingerprint")  # noqa: B009
 
 
+def test_missing_name_in_a_mapped_function_is_not_taken_for_the_spec():
+    dataset = tf.data.Dataset.range(1).map(lambda x: x.no_such_method())
+    with pytest.raises(AttributeError, match="no_such_method"):
+        _ = dataset.element_spec
+
+
+def test_a_smaller_last_batch_of_parsed_texts_fits_the_spec_of_its_dataset():
+    batches = Dataset.from_tensor_slices(["1,a", "2,b", "3,c"]).batch(2)
+    parsed = batches.map(lambda lines: tf.io.decode_csv(lines, [0, ""]))
+
+    @tf.function(input_signature=parsed.element_spec)
+    def total(numbers, texts):
+        return tf.reduce_sum(numbers)
+
+    assert [int(total(*batch)) for batch in parsed] == [3, 3]
+
+
 @pytest.mark.parametrize("initial", [None, [0.9, 0.1]], ids=["estimated", "known"])
 def test_rare_classes_become_as_frequent_as_wanted(initial):
     labels = np.arange(2000) % 10 == 0

@@ -38,6 +38,7 @@ LAUNCHER_VARIABLES = frozenset(
         "PMI_RANK",
         "SLURM_JOB_ID",
         "TORCHELASTIC_RUN_ID",
+        "WORLD_SIZE",
     }
 )
 

@@ -55,6 +55,12 @@ TORCHRUN = {
     "RANK": "1",
     "WORLD_SIZE": "2",
 }
+PYTORCH = {
+    "MASTER_ADDR": "job-master-0",
+    "MASTER_PORT": "23456",
+    "RANK": "1",
+    "WORLD_SIZE": "2",
+}
 JAX = {"JAX_PROCESS_ID": "1", "JAX_NUM_PROCESSES": "2"}
 POD = {"JOB_COMPLETION_INDEX": "1", "JAX_NUM_PROCESSES": "2"}
 
@@ -85,6 +91,9 @@ def find(monkeypatch):
         ({**PMI, "JAX_COORDINATOR_ADDRESS": "n1:5"}, r"n1:5"),
         (JAX_JOB, r"train-worker-0:6666"),
         (TORCHRUN, r"n1:6\d{4}"),
+        (PYTORCH, r"job-master-0:23456"),
+        ({**PYTORCH, "MASTER_PORT": ""}, r"job-master-0:6\d{4}"),
+        ({**PYTORCH, "MASTER_ADDR": "::1"}, r"\[::1\]:23456"),
         ({**JAX, "JAX_COORDINATOR_ADDRESS": "[::1]:5"}, r"\[::1\]:5"),
         ({**POD, "JAX_COORDINATOR_ADDRESS": "train-0.workers:5"}, r"train-0.workers:5"),
     ],
@@ -99,6 +108,9 @@ def find(monkeypatch):
         "pmi",
         "jax_job",
         "torchrun",
+        "pytorch",
+        "pytorch_without_port",
+        "pytorch_ipv6",
         "jax",
         "pod",
     ],
@@ -118,8 +130,25 @@ def test_worker_and_the_address_of_the_first_are_found(find, environment, first)
         ((SLURM, PMI), "n1:"),
         ((POD, JAX_JOB), "train-worker-0:6666"),
         ((SLURM, {"TF_CONFIG": "{}"}), "n1:"),
+        ((OPEN_MPI, PYTORCH, {"JAX_COORDINATOR_ADDRESS": "m:1"}), "m:1"),
+        ((SLURM, PYTORCH), "n1:"),
+        ((SLURM_STEP_OF_MPI, PYTORCH), "job-master-0:"),
+        ((SLURM, PYTORCH, {"WORLD_SIZE": "1"}), "n1:"),
+        ((POD, PYTORCH), "job-master-0:"),
     ],
-    ids=["tf_config", "open_mpi", "mpiexec", "srun_with_pmi", "jax_job", "empty"],
+    ids=[
+        "tf_config",
+        "open_mpi",
+        "mpiexec",
+        "srun_with_pmi",
+        "jax_job",
+        "empty",
+        "mpirun_for_pytorch",
+        "srun_for_pytorch",
+        "ssh_for_pytorch",
+        "srun_and_old_variables",
+        "pod_for_pytorch",
+    ],
 )
 def test_inner_launcher_counts(find, environments, first):
     assert find(*environments)[0].startswith(first)
@@ -168,6 +197,11 @@ def test_workers_of_one_machine_have_ports_of_their_own(monkeypatch):
         ({"JOB_COMPLETION_INDEX": "0"}, "Received: JAX_NUM_PROCESSES=''. Set JAX_NUM"),
         (POD, "headless Service.*`subdomain` of the pods"),
         ({**PMI, "PMI_RANK": "x"}, "index in PMI_RANK.*Received: PMI_RANK='x'"),
+        (
+            {"RANK": "0", "WORLD_SIZE": "2"},
+            "RANK=0, WORLD_SIZE=2 and no MASTER_ADDR. Set MASTER_ADDR and MASTER_PORT",
+        ),
+        ({**PYTORCH, "WORLD_SIZE": "x"}, "in WORLD_SIZE. Received: WORLD_SIZE='x'"),
     ],
     ids=[
         "batch_script",
@@ -179,6 +213,8 @@ def test_workers_of_one_machine_have_ports_of_their_own(monkeypatch):
         "pod_count",
         "pod_name",
         "number",
+        "pytorch_without_master",
+        "pytorch_number",
     ],
 )
 def test_tasks_that_would_train_alone_are_an_error(monkeypatch, environment, message):
@@ -196,8 +232,24 @@ def test_tasks_that_would_train_alone_are_an_error(monkeypatch, environment, mes
         {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "1", "SLURM_STEP_NUM_TASKS": "1"},
         {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"},
         {"JOB_COMPLETION_INDEX": "0", "JAX_NUM_PROCESSES": "1"},
+        {"WORLD_SIZE": "1"},
+        {"WORLD_SIZE": "2", "MASTER_ADDR": "n1", "MASTER_PORT": "1"},
+        {"RANK": "3"},
+        {"RANK": "0", "WORLD_SIZE": ""},
+        {**PYTORCH, "WORLD_SIZE": "1", "RANK": "0"},
     ],
-    ids=["nothing", "batch_script", "one_task", "mpi", "pod"],
+    ids=[
+        "nothing",
+        "batch_script",
+        "one_task",
+        "mpi",
+        "pod",
+        "world_size_of_one",
+        "no_rank",
+        "rank_alone",
+        "empty_world_size",
+        "pytorch",
+    ],
 )
 def test_single_task_trains_alone(monkeypatch, environment):
     for name, value in environment.items():
@@ -215,6 +267,7 @@ def test_single_task_trains_alone(monkeypatch, environment):
         ({**SLURM, "JAX_COORDINATOR_PORT": "x"}, "JAX_COORDINATOR_PORT must be a numb"),
         ({**JAX, "JAX_COORDINATOR_ADDRESS": "node1:"}, "Received: 'node1:'. Use"),
         ({**JAX, "JAX_COORDINATOR_ADDRESS": "h:x"}, "Received: 'h:x'. Use a form such"),
+        ({**PYTORCH, "MASTER_PORT": "x"}, "MASTER_PORT must be a number. Received: "),
         ({**JAX_JOB, "COORDINATOR_PORT": "x"}, "Received: 'train-worker-0:x'. Use a f"),
     ],
 )
@@ -290,11 +343,14 @@ SCHEDULERS = {
         JAX_NUM_PROCESSES="2",
         JAX_COORDINATOR_ADDRESS="localhost:PORT",
     ),
+    "pytorch": lambda: tasks(
+        "RANK", WORLD_SIZE="2", MASTER_ADDR="localhost", MASTER_PORT="PORT"
+    ),
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheduler", ["open_mpi", "indexed_job"])
+@pytest.mark.parametrize("scheduler", ["open_mpi", "indexed_job", "pytorch"])
 def test_tasks_of_a_scheduler_train_together(scheduler):
     for output in start(SCHEDULERS[scheduler]()):
         assert "sum 3" in output

@@ -1,9 +1,12 @@
+import concurrent.futures
 import os
+import socket
 import warnings
 
 import pytest
 
 from mirrax import errors
+from mirrax.cluster.net.messages import Message, encode
 from mirrax.cluster.worker.coordinator_client import connect
 
 
@@ -35,3 +38,20 @@ def test_coordinator_that_never_comes_is_named(caplog):
 def test_unknown_name_is_told():
     with pytest.raises(errors.CollectiveTimeout, match=r"no\.such\.host\.invalid:1"):
         connect("no.such.host.invalid:1", b"key", {}, timeout=0.1)
+
+
+def test_process_with_another_key_is_told_after_it_has_gone():
+    challenge = Message("challenge", {"nonce": "0"})
+    answer = Message("answer", {"refusal": "another key", "proof": "forged"})
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            address = f"127.0.0.1:{listener.getsockname()[1]}"
+            call = pool.submit(connect, address, b"key", {}, 1.0)
+            sock, _ = listener.accept()
+            with sock:
+                sock.sendall(encode(challenge) + encode(answer))
+                # The hello; until then, closing would reset the connection.
+                assert sock.recv(1 << 16)
+        expected = "'a process with another key; MIRRAX_SECRET must be the same"
+        with pytest.raises(errors.CollectiveTimeout, match=expected):
+            call.result(timeout=240)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from mirrax.data import Dataset
+from mirrax.data import Dataset, parse_example
+from mirrax.data.example import Example, Feature, Features, FixedLenFeature, Int64List
 from mirrax.values.tensor_spec import TensorSpec
 
 
@@ -42,6 +43,44 @@ def test_an_unknown_shape_stays_unknown():
 def test_a_function_that_dislikes_zeros_is_called_with_an_element():
     dataset = Dataset.range(3, 6).map(lambda x: 6 // int(x))
     assert dataset.element_spec.shape == ()
+
+
+TEXTS = Dataset.from_tensor_slices(["a", "bc", "d"])
+
+
+@pytest.mark.parametrize(
+    ("dataset", "function", "shape"),
+    [
+        (TEXTS.batch(2), lambda texts: np.array([*map(len, texts)]), (None,)),
+        (TEXTS.batch(2), lambda texts: np.array([[*texts]] * 4), (4, None)),
+        (TEXTS.batch(2), lambda texts: texts[:1] + b"!", (1,)),
+        (TEXTS.batch(2), lambda texts: texts.reshape(1, 2), (1, 2)),
+        (TEXTS.batch(2, drop_remainder=True), lambda texts: texts + b"!", (2,)),
+        (TEXTS.padded_batch(2, [], b"").batch(1), lambda t: t + b"!", (None, None)),
+        (
+            Dataset.range(3, 6).batch(2),
+            lambda x: np.array([6 // int(y) for y in x]),
+            (None,),
+        ),
+    ],
+    ids=["text", "second", "cut", "of_one_size", "drop", "two_sizes", "no_zeros"],
+)
+def test_a_size_that_follows_an_unknown_one_is_unknown(dataset, function, shape):
+    assert dataset.map(function).element_spec.shape == shape
+
+
+def test_a_smaller_last_batch_of_parsed_records_fits_the_spec():
+    records = [
+        Example(
+            features=Features(feature={"x": Feature(int64_list=Int64List(value=[i]))})
+        ).SerializeToString()
+        for i in range(3)
+    ]
+    wanted = {"x": FixedLenFeature((1,), np.int64)}
+    batches = Dataset.from_tensor_slices(records).batch(2)
+    parsed = batches.map(lambda texts: parse_example(texts, wanted))
+    assert parsed.element_spec == {"x": TensorSpec((None, 1), np.int64)}
+    assert [batch["x"].shape for batch in parsed] == [(2, 1), (1, 1)]
 
 
 def test_text_is_of_no_numeric_dtype():

@@ -192,6 +192,18 @@ def test_only_functions_are_compiled():
         mirrax.function(3)
 
 
+@pytest.mark.parametrize("function", [None, lambda x: x], ids=["decorator", "call"])
+def test_options_of_jit_are_refused_with_what_to_do(function):
+    expected = "Received: static_argnums. Strings, booleans .*`functools.partial`"
+    with pytest.raises(TypeError, match=expected):
+        mirrax.function(function, static_argnums=1)
+
+
+def test_a_number_in_a_partial_function_is_static():
+    double = mirrax.function(functools.partial(lambda x, n: [x] * n, n=2))
+    assert double(1.0) == [1.0, 1.0]
+
+
 def test_a_compiled_function_is_compiled_once():
     compiled = mirrax.function(lambda: None)
     assert mirrax.function(compiled) is compiled

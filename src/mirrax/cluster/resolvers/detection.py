@@ -48,6 +48,8 @@ class Launcher:
         find_hosts: Returns the hosts of the processes; the first one may have a port.
             Only the first one if the others are not known, none if it is not.
         special_marker: A variable that it always sets, if `index` is not one.
+        is_shared: Whether others set its variables, too: they then name a launcher
+            only if all of them are there, for several processes.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Launcher:
     count: str
     find_hosts: Callable[[Environment], list[str]] = lambda _: []
     special_marker: str = ""
+    is_shared: bool = False
 
     @property
     def marker(self) -> str:
@@ -62,9 +65,13 @@ class Launcher:
 
     def applies(self, environment: Environment) -> bool:
         """Returns whether it has started this process."""
-        # srun may set PMI's variables too, and its own ones say more.
+        index, count = environment.get(self.index), environment.get(self.count)
+        if self.is_shared and not (index and count not in {None, "", "1"}):
+            return False
+        # srun may set PMI's variables too, scripts those of PyTorch; its own say more.
         num_tasks = environment.get("SLURM_STEP_NUM_TASKS")
-        is_srun = self.index == "PMI_RANK" and num_tasks == environment.get("PMI_SIZE")
+        may_be_srun = self.is_shared or self.index == "PMI_RANK"
+        is_srun = may_be_srun and num_tasks == count
         return self.marker in environment and not is_srun
 
     def read(self, variable: str, environment: Environment) -> int:
@@ -82,8 +89,9 @@ def find_cluster_resolver() -> ClusterResolver:
     """Returns the resolver for the launcher or scheduler that started this process.
 
     It is the first one that applies of: TF_CONFIG, JAX's variables, a kubeflow JAXJob,
-    torchrun, Open MPI, another MPI, Slurm, an indexed Job of Kubernetes. Without any
-    the resolver has no workers, and the process trains alone.
+    torchrun, Open MPI, another MPI, another launcher for PyTorch, Slurm, an indexed Job
+    of Kubernetes. Without any the resolver has no workers, and the process trains
+    alone.
 
     >>> find_cluster_resolver().cluster_spec()
     ClusterSpec({})
@@ -157,6 +165,20 @@ def _find_jax_job(environment: Environment) -> list[str]:
     host = environment["COORDINATOR_ADDRESS"]
     port = environment.get("COORDINATOR_PORT")
     return [f"{host}:{port}" if port else host]
+
+
+def _find_master(environment: Environment) -> list[str]:
+    host = environment.get("MASTER_ADDR")
+    if not host:
+        raise ConfigurationError(
+            "Workers with RANK and WORLD_SIZE must know where rank 0 runs. Received: "
+            f"RANK={environment['RANK']}, WORLD_SIZE={environment['WORLD_SIZE']} and "
+            "no MASTER_ADDR. Set MASTER_ADDR and MASTER_PORT to host and port of rank "
+            "0, for all workers; or unset WORLD_SIZE, to train alone."
+        )
+    if not environment.get("MASTER_PORT"):
+        return [host]
+    return [join_address(host, read_number("MASTER_PORT", environment))]
 
 
 def _find_open_mpi(environment: Environment) -> list[str]:
@@ -251,6 +273,14 @@ LAUNCHERS = (
         "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", _find_open_mpi
     ),
     Launcher("MPI", "PMI_RANK", "PMI_SIZE", _find_pmi),
+    Launcher(
+        "A launcher for PyTorch",
+        "RANK",
+        "WORLD_SIZE",
+        _find_master,
+        special_marker="WORLD_SIZE",
+        is_shared=True,
+    ),
     _SLURM,
     Launcher(
         "An indexed Job of Kubernetes",

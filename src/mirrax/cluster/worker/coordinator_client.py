@@ -81,17 +81,25 @@ def connect(
     """
     started = time.monotonic()
     next_report = started + _REPORT_SECONDS
+    wrong_key = ""
     while True:
         try:
             return _connect_once(address, key, body)
         except OSError as error:
             reason = error.strerror or str(error)
+            if isinstance(error, _WrongKeyError):
+                wrong_key = reason
         waited = time.monotonic() - started
         if waited > timeout:
+            # It may have given up just before this process.
+            before = (
+                f", and before: {wrong_key!r}" if wrong_key not in {"", reason} else ""
+            )
             raise CollectiveTimeout(
                 f"The {sought} must be reached within {timeout:g} s. Received: "
-                f"{reason!r} from {address}. Check that it was started and that this "
-                "machine reaches it (`mirrax doctor`), or set MIRRAX_JOIN_TIMEOUT.",
+                f"{reason!r} from {address}{before}. Check that it was started and "
+                "that this machine reaches it (`mirrax doctor`), or set "
+                "MIRRAX_JOIN_TIMEOUT.",
                 worker=0,
                 host=split_address(address)[0],
                 phase="start-up",
@@ -155,10 +163,14 @@ def _authenticate(
         raise ConnectionError(
             f"something other than a Mirrax job of this version listens there: {error}"
         ) from error
-    raise ConnectionError(
+    raise _WrongKeyError(
         "a process with another key; MIRRAX_SECRET must be the same for all workers, "
         "and all must name the same first worker"
     )
+
+
+class _WrongKeyError(ConnectionError):
+    """What listens there has another key than this process."""
 
 
 def _receive(sock: socket.socket, decoder: Decoder) -> Iterator[Message]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ def spec_of_function(function: Callable[..., Any], source: Node, mapped: Node) -
 
     Calls it with zeros and with ones, using different values for unknown dimensions;
     dimensions that differ in the results are unknown, too. If that fails, uses the
-    first element.
+    first element, and a longer one.
     """
     if any(leaf.shape is None for leaf in jax.tree.leaves(source.spec)):
         return jax.tree.map(
@@ -35,14 +36,48 @@ def spec_of_function(function: Callable[..., Any], source: Node, mapped: Node) -
         ]
         return common_spec([jax.tree.map(_spec_of_value, r) for r in results])
     except Exception:
-        return spec_of_first(mapped)
+        return _spec_of_two_sizes(function, source) or spec_of_first(mapped)
+
+
+def _spec_of_two_sizes(function: Callable[..., Any], source: Node) -> Any:
+    """Returns the spec of `function` of the first element and of a longer one.
+
+    None if all sizes are known, or the function takes no other sizes.
+    """
+    shapes = [leaf.shape for leaf in jax.tree.leaves(source.spec)]
+    if not any(None in shape for shape in shapes):
+        return None
+    with contextlib.suppress(Exception):
+        stream, row = _open_first(source)
+        longer = map(_lengthened, row, shapes)
+        results = [
+            call_with_element(function, stream.structure, leaves)
+            for leaves in (row, list(longer))
+        ]
+        return common_spec([jax.tree.map(_spec_of_value, r) for r in results])
+    return None
+
+
+def _lengthened(value: Any, shape: Sequence[int | None]) -> Any:
+    """Returns an array whose last row is there twice, along each unknown dimension."""
+    for axis, size in enumerate(shape):
+        if size is None:
+            last = np.take(value, [-1], axis)
+            value = np.concatenate([value, last], axis)
+    return value
 
 
 def spec_of_first(mapped: Node) -> Any:
     """Returns the spec of the first element of a node, without filling buffers."""
-    stream = rewrite(mapped, _source_if_reordered).open((0,))
+    stream, row = _open_first(mapped)
+    return None if row is None else spec_of_row(stream, row)
+
+
+def _open_first(node: Node) -> tuple[Stream, Any]:
+    """Returns a stream and the leaves of its first element; None if it has none."""
+    stream = rewrite(node, _source_if_reordered).open((0,))
     columns = stream.take(1)
-    return None if columns is None else spec_of_row(stream, cols.rows_of(columns)[0])
+    return stream, None if columns is None else cols.rows_of(columns)[0]
 
 
 def _source_if_reordered(node: Any) -> Node:

@@ -50,6 +50,7 @@ def function(
     *,
     input_signature: Sequence[Any] | None = None,
     donate_argnums: int | Sequence[int] = (),
+    **unknown: Any,
 ) -> Any:
     """Returns `fn` as a function that is traced once and then runs compiled.
 
@@ -71,6 +72,13 @@ def function(
     >>> double(np.float32(3))
     Array(6., dtype=float32)
     """
+    if unknown:
+        raise TypeError(
+            "`mirrax.function` takes the options `input_signature` and "
+            f"`donate_argnums`. Received: {', '.join(unknown)}. Strings, booleans and "
+            "other objects are static without `static_argnums`; give a number that "
+            "must be static with `functools.partial`."
+        )
     options: dict[str, Any] = {
         "input_signature": input_signature,
         "donate_argnums": donate_argnums,

@@ -228,6 +228,9 @@ class _Tensors:
         return InputIterator(self)
 
     def __getattr__(self, name: str) -> NoReturn:
+        if hasattr(type(self), name):
+            # A property whose function raised an AttributeError: raises that again.
+            object.__getattribute__(self, name)
         full = f"tf.data.Dataset.{name}"
         advice = "" if name.startswith("_") else f" {replacement_of(full)}"
         raise AttributeError(f"`mirrax.tf` has no `{full}`.{advice}", name=name)
