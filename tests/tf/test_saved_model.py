@@ -626,6 +626,20 @@ def test_functions_that_were_called_with_objects_say_so_when_loaded(path):
         tf.saved_model.load(path).f(tf.constant(1.0))
 
 
+def test_functions_that_a_signature_calls_are_saved(path):
+    class Doubling(tf.Module):
+        @tf.function
+        def __call__(self, x):
+            return x * 2
+
+    model = Doubling()
+    serve = tf.function(lambda x: {"output": model(x)})
+    signature = serve.get_concrete_function(tf.TensorSpec([3], tf.float32))
+    tf.saved_model.save(model, path, signatures=signature)
+    loaded = tf.saved_model.load(path)
+    np.testing.assert_array_equal(loaded([1, 2, 3]), [2, 4, 6])
+
+
 def test_functions_that_were_never_called_are_saved_again(path, tmp_path):
     tf.saved_model.save(module_of(None, lambda x: x), path)
     again = str(tmp_path / "again")

@@ -103,6 +103,23 @@ def test_arguments_that_do_not_fit_the_signature_are_refused(argument):
         total(argument)
 
 
+@pytest.mark.parametrize("two", [2, [2, 2], np.int64(2), np.full(2, 2)])
+@pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16])
+def test_integers_of_the_host_fit_a_floating_dtype(two, dtype):
+    spec = mirrax.TensorSpec(np.shape(two), dtype)
+    half = mirrax.function(lambda x: x / 4, input_signature=[spec])
+    result = half(two)
+    assert result.dtype == dtype
+    np.testing.assert_array_equal(result, np.full(np.shape(two), 0.5))
+
+
+def test_reals_do_not_fit_an_integer_dtype():
+    spec = mirrax.TensorSpec([], np.int32)
+    same = mirrax.function(lambda x: x, input_signature=[spec])
+    with pytest.raises(TypeError, match="must match its entry"):
+        same(2.0)
+
+
 def test_another_number_of_arguments_than_in_the_signature_is_refused():
     total = mirrax.function(lambda x: x, input_signature=[mirrax.TensorSpec([])])
     with pytest.raises(TypeError, match=r"takes 1 argument.*Received: 2"):

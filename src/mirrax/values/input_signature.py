@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from mirrax import trees
 from mirrax.values.array_like import is_array_like
@@ -33,7 +34,9 @@ def fitted_arguments(
     kwargs: dict[str, Any],
     is_method: bool,
 ) -> tuple[Any, dict[str, Any]]:
-    """Returns arguments of `fn`, lists as arrays; raises unless they fit the specs.
+    """Returns arguments of `fn` as arrays of the specs; raises unless they fit.
+
+    Lists become arrays. Integers that are no arrays of JAX fit a floating dtype.
 
     Args:
         is_method: Whether the first argument is the object that it is called on.
@@ -70,8 +73,10 @@ def _with_defaults(
 def _fitted(spec: Any, arg: Any) -> Any:
     """Returns an argument that fits its description, or raises."""
     if isinstance(spec, TensorSpec):
+        is_list = _is_list_of_numbers(arg)
+        arg = spec.converted(np.asarray(arg) if is_list else arg)
         spec.check(select(arg, 0))
-        return jnp.asarray(arg) if _is_list_of_numbers(arg) else arg
+        return jnp.asarray(arg) if is_list else arg
     if isinstance(spec, PerReplicaSpec):
         if not isinstance(arg, PerReplica):
             return _fitted(spec.parts[0], arg)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from mirrax.errors import SignatureMismatch
@@ -66,6 +67,19 @@ class TensorSpec:
                 f"{value.dtype}{list(value.shape)} for {self}. Convert or reshape the "
                 "argument, or use None for sizes that vary."
             )
+
+    def converted(self, value: Any) -> Any:
+        """Returns numbers of the host with this dtype if it is floating.
+
+        Arrays of JAX keep their dtypes, and so does what is not a real number.
+        """
+        on_host = isinstance(value, int | float | np.generic | np.ndarray)
+        if not on_host or not jnp.issubdtype(self.dtype, jnp.floating):
+            return value
+        numbers = np.asarray(value)
+        is_integer = jnp.issubdtype(numbers.dtype, np.integer)
+        is_real = is_integer or jnp.issubdtype(numbers.dtype, jnp.floating)
+        return numbers.astype(self.dtype, copy=False) if is_real else value
 
     def allows(self, shape: tuple[int, ...]) -> bool:
         """Returns whether an array of this shape matches."""

@@ -33,6 +33,12 @@ def test_arrays_are_given_by_name():
     assert float(concrete(x=one, offset=five)) == 7.0
 
 
+def test_integers_fit_a_floating_dtype():
+    increased = tf.function(lambda x: x + 1).get_concrete_function(TensorSpec([]))
+    assert increased(5).dtype == tf.float32
+    assert increased(np.int64(5)).numpy() == 6.0
+
+
 def test_other_kinds_are_refused():
     triple = scaled.get_concrete_function(TensorSpec([None]), 3)
     with pytest.raises(mirrax.errors.SignatureMismatch, match=r"float32\[\]"):

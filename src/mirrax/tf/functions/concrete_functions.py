@@ -110,9 +110,11 @@ class ConcreteFunction:
             arrays = self._arrays_of_whole_call(args, kwargs)
         except TypeError as error:
             arrays = self._arrays_alone(args, kwargs, error)
-        for index, value in zip(self._open, arrays, strict=True):
-            if _is_spec(self._leaves[index]):
-                self._leaves[index].check(value)
+        for number, index in enumerate(self._open):
+            spec = self._leaves[index]
+            if _is_spec(spec):
+                arrays[number] = spec.converted(arrays[number])
+                spec.check(arrays[number])
         return self._called(*arrays)
 
     def _called(self, *arrays: Any) -> Any:

@@ -60,6 +60,10 @@ REPLACEMENTS: dict[str, str] = {
         "a loop over `mirrax.train.resumable`, which restores and saves"
     ),
     "tf.compat.v1.train.SessionRunHook": "`tf.keras.callbacks.Callback`",
+    "tf.compat.v1.train.summary_iterator": (
+        "`tensorboard.backend.event_processing.event_file_loader.EventFileLoader"
+        "(path).Load()`"
+    ),
     "tf.compat.v1.trainable_variables": _OBJECTS,
     "tf.config.optimizer": "XLA_FLAGS",
     "tf.config.threading": "`tf.compat.v1.ConfigProto` at start-up",

@@ -9,7 +9,7 @@ import os
 import pathlib
 import shutil
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -68,6 +68,7 @@ def save(
     """
     _require_attributes(obj)
     given = dict(_signatures(signatures))
+    _trace_calls_of(given.values())
     functions = dict(_functions_of(obj))
     if _is_keras_model(obj):
         if not obj.built:
@@ -88,6 +89,13 @@ def save(
     programs = dict(_for_ranks(functions | given))
     train.export(export_dir, variables=variables, **programs)
     _copy_assets([x for _, x in attributes if isinstance(x, Asset)], export_dir)
+
+
+def _trace_calls_of(signatures: Iterable[tuple[Any, Any]]) -> None:
+    """Traces signatures, so that the functions that they call are traced, too."""
+    for fn, specs in signatures:
+        if all(spec.shape is not None for spec in nest.flatten(specs)):
+            traced_outputs(fn, specs)
 
 
 def _require_attributes(obj: Any) -> None:
