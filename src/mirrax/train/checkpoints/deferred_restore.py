@@ -112,7 +112,7 @@ class DeferredRestore:
     def _give_early(self, name: str, value: Any) -> None:
         """Restores what an incomplete object of another library has already."""
         for inner, held in foreign_libraries.early_arrays_of(value).items():
-            entry, saved = entry_of_foreign(value, held), f"{name}/{inner}".lstrip("/")
+            entry, saved = entry_of_foreign(held), f"{name}/{inner}".lstrip("/")
             if saved in self._values and not entry.difference(self._values[saved]):
                 entry.set(self._values.pop(saved))
 
