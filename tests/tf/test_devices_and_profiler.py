@@ -55,6 +55,8 @@ def test_custom_strategy_of_tensorflows_kind_says_how_to_extend():
         (lambda: tf.compat.v1.get_default_graph, "no graphs"),
         (lambda: tf.compat.v1.trainable_variables, "tf.Module"),
         (lambda: tf.compat.v1.train.MonitoredTrainingSession, "mirrax.train.resumable"),
+        (lambda: tf.compat.v1.train.Saver, "tf.train.CheckpointManager"),
+        (lambda: tf.train.Coordinator, "threading.Event"),
         (lambda: tf.experimental.dtensor, "jax.sharding"),
     ],
 )

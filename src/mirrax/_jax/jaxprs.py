@@ -18,21 +18,6 @@ from mirrax._jax.jaxpr_types import Primitive as Primitive
 from mirrax._jax.jaxpr_types import Var as Var
 from mirrax.user_frames import find_user_frame
 
-
-def identity_primitive(name: str) -> Primitive:
-    """Returns an operation that returns its operand, and costs nothing in a program."""
-    primitive = Primitive(name)
-    primitive.def_impl(jnp.copy)
-    primitive.def_abstract_eval(lambda aval: aval)
-    mlir.register_lowering(primitive, lambda _, value: [value])
-    ad.deflinear2(primitive, lambda cotangent, _: [cotangent])
-    batching.primitive_batchers[primitive] = lambda values, dims: (
-        primitive.bind(*values),
-        dims[0],
-    )
-    return primitive
-
-
 CALLBACKS = frozenset(
     ["pure_callback", "io_callback", "debug_callback", "buffer_callback", "debug_print"]
 )
@@ -254,3 +239,17 @@ def stand_ins(jaxpr: Jaxpr) -> list[jax.ShapeDtypeStruct]:
 def stand_in_for(aval: Any) -> jax.ShapeDtypeStruct:
     """Returns shape and dtype of an abstract value."""
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+
+def identity_primitive(name: str) -> Primitive:
+    """Returns an operation that returns its operand, and costs nothing in a program."""
+    primitive = Primitive(name)
+    primitive.def_impl(jnp.copy)
+    primitive.def_abstract_eval(lambda aval: aval)
+    mlir.register_lowering(primitive, lambda _, value: [value])
+    ad.deflinear2(primitive, lambda cotangent, _: [cotangent])
+    batching.primitive_batchers[primitive] = lambda values, dims: (
+        primitive.bind(*values),
+        dims[0],
+    )
+    return primitive

@@ -58,20 +58,13 @@ def gather(topology: Topology, value: PerReplica, axis: int) -> jax.Array:
     if isinstance(layout, Replicated) or len({shape for shape, _ in shapes}) == 1:
         return _gather_program(topology, axis)(join_parts(parts, topology))
     if not topology.is_local:
-        return _gather_padded(topology, parts, shapes, axis)
+        sizes = tuple(shape[axis] for shape, _ in shapes)
+        largest = tuple(map(max, *(shape for shape, _ in shapes)))
+        padded = tuple(spmd.fitted(part, largest) for part in parts)
+        return _gather_program(topology, axis, sizes)(join_parts(padded, topology))
     home = topology.local_devices[0]
     whole = jnp.concatenate([to_device(part, home) for part in parts], axis)
     return replicate(whole, topology)
-
-
-def _gather_padded(
-    topology: Topology, parts: Sequence[Any], shapes: Sequence[ShapeDtype], axis: int
-) -> jax.Array:
-    """Gathers parts of several workers that differ in size along `axis`."""
-    sizes = tuple(shape[axis] for shape, _ in shapes)
-    largest = tuple(map(max, *(shape for shape, _ in shapes)))
-    padded = tuple(spmd.fitted(part, largest) for part in parts)
-    return _gather_program(topology, axis, sizes)(join_parts(padded, topology))
 
 
 def _require_equal_but_for(shapes: Sequence[ShapeDtype], axis: int) -> None:

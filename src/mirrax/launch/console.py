@@ -1,4 +1,4 @@
-"""The launcher's standard output: lines of workers, and a progress bar below them."""
+"""What the launcher prints: the lines of workers, and a progress bar."""
 
 from __future__ import annotations
 

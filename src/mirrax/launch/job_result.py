@@ -123,7 +123,11 @@ def make_result(
     logs = ["\n".join(process.output.lines) for process in processes]
     ended = JobResult(0, exit_codes=codes, logs=logs, timed_out=timed_out)
     if steps.is_preempted and len(set(codes)) == 1:
-        return _preempted(ended, steps.done)
+        saved = "" if steps.done is None else f", and have saved step {steps.done}"
+        report = f"All workers were asked to end{saved}."
+        return dataclasses.replace(
+            ended, exit_code=codes[0], report=report, is_preempted=True
+        )
     # One that stopped because of another one, or had to be killed, is not the cause.
     causes = [
         position
@@ -136,7 +140,12 @@ def make_result(
     if first is None:
         return ended
     if failure is None and coordinator_code:
-        return _without_coordinator(ended, coordinator_code)
+        how = describe_code(coordinator_code)
+        report = f"The coordinator failed first: {how}."
+        cause = Cause("coordinator", _kind_of(how), how)
+        return dataclasses.replace(
+            ended, exit_code=EXIT_CODE, report=report, cause=cause
+        )
     return _failed(ended, plan, processes, first, bool(causes), failure)
 
 
@@ -152,13 +161,6 @@ def stop_without_workers(signal_number: int, requeue_code: int) -> JobResult:
     return JobResult(code, report, is_preempted=is_preempted)
 
 
-def _preempted(ended: JobResult, step: int | None) -> JobResult:
-    saved = "" if step is None else f", and have saved step {step}"
-    report = f"All workers were asked to end{saved}."
-    code = ended.exit_codes[0]
-    return dataclasses.replace(ended, exit_code=code, report=report, is_preempted=True)
-
-
 def _ended_by_signal(ended: JobResult, first: int | None, number: int) -> JobResult:
     code = 0 if first is None else ended.exit_codes[first]
     # A worker's own exit code says more than that it stopped or was killed.
@@ -167,13 +169,6 @@ def _ended_by_signal(ended: JobResult, first: int | None, number: int) -> JobRes
     name = signal.Signals(number).name
     report = f"{name} was passed on to the workers, and all have ended."
     return dataclasses.replace(ended, exit_code=code, report=report, first=first)
-
-
-def _without_coordinator(ended: JobResult, coordinator_code: int) -> JobResult:
-    how = describe_code(coordinator_code)
-    report = f"The coordinator failed first: {how}."
-    cause = Cause("coordinator", _kind_of(how), how)
-    return dataclasses.replace(ended, exit_code=EXIT_CODE, report=report, cause=cause)
 
 
 def _failed(

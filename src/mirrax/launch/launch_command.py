@@ -205,7 +205,13 @@ def _find_launchers(options: argparse.Namespace) -> Launchers:
     # Raises if one of them is wrong.
     plan_hosts(hosts, options.host_index, options.workers)
     settings = read_options(_environment(options))
-    _check_secret(hosts, settings.secret)
+    is_exposed = not all(is_loopback(split_address(host)[0]) for host in hosts)
+    if len(hosts) > 1 and is_exposed and not settings.secret:
+        raise ConfigurationError(
+            "Several machines need a secret, so that no other process can join the "
+            "job. Received: no MIRRAX_SECRET. Set it to the same long random text on "
+            "all of them; `openssl rand -hex 16` makes one."
+        )
     elastic = _parse_elastic(options.elastic, len(hosts))
     machines = Machines(hosts, options.workers, *elastic, settings)
     if options.host_index > 0:
@@ -225,16 +231,6 @@ def _check_hosts(options: argparse.Namespace) -> None:
             "--elastic counts machines, so it needs --hosts, and --max-restarts. "
             f"Received: --hosts {options.hosts}, --max-restarts {options.max_restarts}."
             " On one machine --max-restarts alone starts all workers again."
-        )
-
-
-def _check_secret(hosts: Sequence[str], secret: str) -> None:
-    is_exposed = not all(is_loopback(split_address(host)[0]) for host in hosts)
-    if len(hosts) > 1 and is_exposed and not secret:
-        raise ConfigurationError(
-            "Several machines need a secret, so that no other process can join the "
-            "job. Received: no MIRRAX_SECRET. Set it to the same long random text on "
-            "all of them; `openssl rand -hex 16` makes one."
         )
 
 

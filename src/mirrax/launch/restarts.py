@@ -71,17 +71,6 @@ def run_job(
     failed_at = 0.0
     variables = _worker_variables(environment, folder, max_restarts)
     requeue_code = read_options(variables).requeue_code
-    make_supervisor = functools.partial(
-        Supervisor,
-        command=command,
-        folder=folder,
-        environment=variables,
-        show=show,
-        signals=signals,
-        ended_elsewhere=launchers.ended_workers,
-        report_exit=launchers.report_exit,
-        **options,
-    )
     for attempt in itertools.count():
         plan = launchers.start_attempt(signals)
         if signals:
@@ -90,7 +79,18 @@ def run_job(
         if isinstance(plan, JobResult):
             result = plan
             break
-        supervisor = make_supervisor(plan=plan, attempt=attempt)
+        supervisor = Supervisor(
+            plan,
+            command,
+            folder,
+            environment=variables,
+            show=show,
+            attempt=attempt,
+            signals=signals,
+            ended_elsewhere=launchers.ended_workers,
+            report_exit=launchers.report_exit,
+            **options,
+        )
         watch = _watch_restart(supervisor, failed, failed_at, show)
         start = time.monotonic()
         own = supervisor.run(end - start, functools.partial(next, watch, None))
@@ -107,12 +107,17 @@ def run_job(
             break
         seconds = time.monotonic() - start
         failed.append(FailedAttempt(result.cause, supervisor.steps, seconds))
+        done = supervisor.steps.done
+        what = f"{result.cause}{'' if done is None else f', after step {done}'}"
         reason = find_reason_to_stop(failed, max_restarts)
-        show(f"mirrax launch: {_describe_failure(failed, max_restarts, reason)}")
         if reason:
+            show(f"mirrax launch: {what}. Not started again: {reason}.")
             result = _forbid_requeue(result, requeue_code)
             break
-        until = min(time.monotonic() + choose_delay(failed), end)
+        delay = choose_delay(failed)
+        wait = f" in {delay:g} s" if delay else ""
+        show(f"mirrax launch: {what}. Restart {len(failed)} of {max_restarts}{wait}.")
+        until = min(time.monotonic() + delay, end)
         while time.monotonic() < until and not signals:
             time.sleep(_POLL_SECONDS)
         if time.monotonic() > end:
@@ -141,18 +146,6 @@ def choose_delay(failed: Sequence[FailedAttempt]) -> float:
     idle = itertools.takewhile(lambda each: not each.has_advanced, reversed(failed))
     num_idle = len(list(idle))
     return min(_MAX_DELAY_SECONDS, 2.0 ** (num_idle - 1)) if num_idle else 0.0
-
-
-def _describe_failure(
-    failed: Sequence[FailedAttempt], max_restarts: int, reason_to_stop: str
-) -> str:
-    last = failed[-1]
-    step = "" if last.steps.done is None else f", after step {last.steps.done}"
-    if reason_to_stop:
-        return f"{last.cause}{step}. Not started again: {reason_to_stop}."
-    delay = choose_delay(failed)
-    wait = f" in {delay:g} s" if delay else ""
-    return f"{last.cause}{step}. Restart {len(failed)} of {max_restarts}{wait}."
 
 
 def _worker_variables(

@@ -159,8 +159,13 @@ class Supervisor:
         """
         running = set(range(len(self._processes)))
         while True:
-            if running:
-                self._collect_exits(running)
+            for position in sorted(running):
+                if self._processes[position].exit_code is not None:
+                    running.discard(position)
+                    self._record_exit(position)
+                    if not running:
+                        self._reminder = time.monotonic() + _REMINDER_SECONDS
+                        self._set_deadline(self._options.idle_timeout)
             for number in self.signals[self._num_forwarded :]:
                 self._forward_signal(number, is_any_running=bool(running))
             self._update_coordinator()
@@ -176,16 +181,6 @@ class Supervisor:
             if not running and not self._is_needed_elsewhere():
                 return False
             time.sleep(_POLL_SECONDS)
-
-    def _collect_exits(self, running: set[int]) -> None:
-        """Removes the processes that have ended."""
-        for position in sorted(running):
-            if self._processes[position].exit_code is not None:
-                running.discard(position)
-                self._record_exit(position)
-        if not running:
-            self._reminder = time.monotonic() + _REMINDER_SECONDS
-            self._set_deadline(self._options.idle_timeout)
 
     def _update_coordinator(self) -> None:
         coordinator = self._coordinator

@@ -7,7 +7,7 @@ import contextlib
 import os
 import pathlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import IO
 
 # Enough for a long traceback.
@@ -80,14 +80,19 @@ class WorkerOutput:
         for index, line in enumerate(lines):
             if line in (_TRACEBACK, _GROUP):
                 is_group = line == _GROUP
-                if not (error and _is_chained(lines, index)):
+                # In between Python says "The above exception ..." or "During ...".
+                before = lines[max(0, index - 3) : index]
+                if not (error and any(x.endswith("exception:") for x in before)):
                     first = index
                 error = ""
             # A worker whose job has failed prints no traceback.
             elif line.startswith(_OWN) and (error or first == len(lines)):
                 error, first = line, index
             elif first < len(lines) and not error:
-                error = _error_in(line, is_group)
+                if is_group and (found := _IN_GROUP.match(line)):
+                    error = found[1]
+                elif line[:1].strip():
+                    error = line
         return error, "\n".join(lines[first:])
 
     def _keep_line(self, line: str) -> None:
@@ -178,20 +183,3 @@ class OutputSplitter:
             self._show_line(self._text)
         self._text = ""
         self._is_at_start = True
-
-
-def _is_chained(lines: Sequence[str], index: int) -> bool:
-    """Returns whether the traceback there follows from the one before it.
-
-    Python says so in between: "The above exception ..." or "During handling of ...".
-    """
-    return any(line.endswith("exception:") for line in lines[max(0, index - 3) : index])
-
-
-def _error_in(line: str, is_group: bool) -> str:
-    """Returns the exception that a line of a traceback shows; "" without one."""
-    found = _IN_GROUP.match(line) if is_group else None
-    if found is not None:
-        return found[1]
-    is_indented = not line[:1].strip()
-    return "" if is_indented else line

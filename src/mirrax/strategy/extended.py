@@ -228,7 +228,15 @@ class StrategyExtended:
         if stack.overlay() is not None:
             # A trace calls `fn` once for all copies.
             devices = (None,)
-        results = self._update_each(devices, fn, args, kwargs)
+        pending: dict[Any, dict[int, Any]] = {}
+        results = []
+        for index, device in enumerate(devices):
+            frame = stack.Update(self._strategy, index, pending)
+            with stack.entered(frame), _default_device(device):
+                results.append(fn(*select(args, index), **select(kwargs, index)))
+        for variable, values in pending.items():
+            variable.commit_update([values.get(i) for i in range(len(devices))])
+        results = [trees.map_leaves(_value_of, result) for result in results]
         merged = regroup(results)
         if group:
             return trees.map_leaves(lambda leaf: _mirrored(leaf, topology), merged)
@@ -240,24 +248,6 @@ class StrategyExtended:
             return (leaf,) * count
 
         return trees.map_leaves(of_each_copy, merged)
-
-    def _update_each(
-        self,
-        devices: Sequence[jax.Device | None],
-        fn: Callable[..., Any],
-        args: Any,
-        kwargs: Any,
-    ) -> list[Any]:
-        """Calls `fn` in the update context of each copy; returns all results."""
-        pending: dict[Any, dict[int, Any]] = {}
-        results = []
-        for index, device in enumerate(devices):
-            frame = stack.Update(self._strategy, index, pending)
-            with stack.entered(frame), _default_device(device):
-                results.append(fn(*select(args, index), **select(kwargs, index)))
-        for variable, values in pending.items():
-            variable.commit_update([values.get(i) for i in range(len(devices))])
-        return [trees.map_leaves(_value_of, result) for result in results]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 from mirrax.collectives import worker_exchange
 from mirrax.collectives.reduce import Collective
 from mirrax.context import guards, stack
-from mirrax.devices.topology import Topology
 from mirrax.options import VariableSynchronization
 from mirrax.strategy.sharding import choose_layout
 from mirrax.variables import validation
@@ -61,7 +60,14 @@ def create_mirrored(
     wanted = kwargs.pop("synchronization", VariableSynchronization.AUTO)
     sharded = kwargs.get("sharded")
     _check_options(name, wanted, sharded)
-    array = _initial_array(owner, collective.topology, kwargs)
+    try:
+        given = kwargs.get("initial_value")
+        array = validation.initial_array(given, kwargs.get("dtype"))
+    except jax.errors.JaxRuntimeError as error:
+        # Of the variables before it, there may be several copies.
+        if owner.shard_bytes is None and collective.topology.num_replicas > 1:
+            advise(error, [], SHARD_STATE)
+        raise
     creators = stack.creators()
     if len(creators) > 1 and creators[0] is not owner._creator:
         # Creators around the scope are called for each copy.
@@ -105,17 +111,6 @@ def _check_options(name: str, wanted: VariableSynchronization, sharded: Any) -> 
             f"Received: variable '{name}' with sharded=True and "
             "synchronization=ON_READ. Leave out one of them."
         )
-
-
-def _initial_array(owner: Any, topology: Topology, kwargs: dict[str, Any]) -> jax.Array:
-    given = kwargs.get("initial_value")
-    try:
-        return validation.initial_array(given, kwargs.get("dtype"))
-    except jax.errors.JaxRuntimeError as error:
-        # Of the variables before it, there may be several copies.
-        if owner.shard_bytes is None and topology.num_replicas > 1:
-            advise(error, [], SHARD_STATE)
-        raise
 
 
 def create_on_device(

@@ -139,31 +139,26 @@ def fitting(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str)
                 f"of dtype {value.dtype}. Convert it with `.astype({str(dtype)!r})`."
             )
     else:
-        value = _converted(value, dtype, name)
+        if value is None:
+            raise WrongType(
+                "A variable is assigned arrays or numbers. Received: None for variable "
+                f"'{name}'. Does a function lack its `return`, or is the value a "
+                "gradient of something that does not depend on the variable?"
+            )
+        plain = np.asarray(value)
+        if not _is_safe(plain.dtype, dtype) or not _is_in_range(plain, dtype):
+            raise LossyConversion(
+                f"Variable '{name}' has the fixed dtype {dtype}. Received: {value!r}, "
+                "which does not convert without loss. Convert it first: "
+                f"`np.asarray(value).astype({str(dtype)!r})`."
+            )
+        value = plain.astype(dtype)
     if value.shape != shape:
         raise WrongShape(
             f"Variable '{name}' has the fixed shape {shape}. Received: a value of "
             f"shape {value.shape}. Reshape or broadcast it first."
         )
     return value if value.dtype == dtype else jnp.asarray(value, dtype)
-
-
-def _converted(value: Any, dtype: np.dtype[Any], name: str) -> Any:
-    """Returns numbers as an array for a variable of this dtype, or raises."""
-    if value is None:
-        raise WrongType(
-            f"A variable is assigned arrays or numbers. Received: None for variable "
-            f"'{name}'. Does a function lack its `return`, or is the value a gradient "
-            "of something that does not depend on the variable?"
-        )
-    plain = np.asarray(value)
-    if not _is_safe(plain.dtype, dtype) or not _is_in_range(plain, dtype):
-        raise LossyConversion(
-            f"Variable '{name}' has the fixed dtype {dtype}. Received: {value!r}, "
-            "which does not convert without loss. Convert it first: "
-            f"`np.asarray(value).astype({str(dtype)!r})`."
-        )
-    return plain.astype(dtype)
 
 
 def _require_safe(value: Any, wanted: np.dtype[Any]) -> None:

@@ -193,7 +193,7 @@ def test_silence_is_a_loss_only_while_others_wait():
 def test_silence_while_the_coordinator_was_stopped_proves_nothing(last, error):
     job_state = start()
     tell(job_state, 0, 0, count=5, phase="run", waiting=1.0, limit=20.0)
-    job_state.forgive_pause(last, 100.0)
+    job_state.restart_waits_after_pause(last, 100.0)
     job_state.tick(100.5)
     assert (job_state.failure and job_state.failure.error) == error
 

@@ -149,7 +149,7 @@ class ClosingServer(Server):
 def test_connection_that_is_closed_while_another_is_served_ends_nothing():
     job = types.SimpleNamespace(states=[], outbox=[], failure=None, is_over=False)
     job.tick = lambda now: None
-    job.forgive_pause = lambda last, now: None
+    job.restart_waits_after_pause = lambda last, now: None
     gone, other = socket.socketpair()
     other.close()
     parent = types.SimpleNamespace(is_alive=True, receive=list, fileno=gone.fileno)

@@ -24,7 +24,7 @@ def test_time_in_which_the_worker_was_stopped_is_no_wait():
     progress = WaitScopes()
     progress.inside = wait = Wait()
     wait.since = time.monotonic() - 100.0
-    progress.leave_out(90.0)
+    progress.exclude_pause(90.0)
     assert progress.report().waiting < 50.0
 
 

@@ -42,6 +42,13 @@ def test_take_while_needs_one_truth_value():
         list(dataset)
 
 
+@pytest.mark.parametrize("method", ["filter", "take_while"])
+def test_predicate_without_a_result_is_refused(method):
+    dataset = getattr(Dataset.range(4), method)(lambda x: None)
+    with pytest.raises(InvalidArgumentError, match=r"one truth value.*None.*`return`"):
+        list(dataset)
+
+
 @pytest.mark.parametrize(
     ("numbers", "expected"),
     [([1, 2, 1, 3, 2], [1, 2, 3]), (["b", "a", "b"], [b"b", b"a"])],

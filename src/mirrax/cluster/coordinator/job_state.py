@@ -167,7 +167,7 @@ class JobState:
             text = f"{state.describe()} ended after {state.progress.describe()}: {how}."
             self._set_failure(state.make_failure(WorkerFailed, text))
 
-    def forgive_pause(self, last: float, now: float) -> None:
+    def restart_waits_after_pause(self, last: float, now: float) -> None:
         """Starts all waits anew if there was no check for long.
 
         This process was stopped then, and perhaps the whole job, as Slurm can do.

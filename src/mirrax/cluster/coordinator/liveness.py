@@ -34,21 +34,15 @@ def report_waits(
         count = state.progress.count
         if count not in others:
             behind = _find_behind(states, state)
-            yield from _request_stacks(behind, now)
+            for other in behind:
+                if other.is_connected and now >= other.next_stack_request:
+                    other.next_stack_request = now + _REPEAT_SECONDS
+                    yield other.index, Message("get_stack")
             others[count] = _describe_others(states, behind, now)
         if waited >= _REPORT_SECONDS and now >= state.next_report:
             state.next_report = now + _REPEAT_SECONDS
             text = f"{_describe_wait(state, now)}{others[count]}"
             yield state.index, Message("waiting", {"text": text})
-
-
-def _request_stacks(
-    states: Sequence[WorkerState], now: float
-) -> Iterator[tuple[int, Message]]:
-    for state in states:
-        if state.is_connected and now >= state.next_stack_request:
-            state.next_stack_request = now + _REPEAT_SECONDS
-            yield state.index, Message("get_stack")
 
 
 def find_failure(

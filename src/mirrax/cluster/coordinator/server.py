@@ -119,7 +119,7 @@ class Server:
             last, before = now, time.monotonic()
             self._handle_ready(delay)
             now = time.monotonic()
-            self._job.forgive_pause(last, now)
+            self._job.restart_waits_after_pause(last, now)
             # What arrives too soon for another check waits no longer than for that.
             delay = _TICK_SECONDS if now >= next_tick else next_tick - now
             if now >= next_tick:

@@ -169,7 +169,7 @@ class Heartbeat:
             if now - last_wake > 4 * _HEARTBEAT_SECONDS:
                 # This process itself was stopped; received messages are unread yet.
                 self._last_heard = now
-                self._progress.leave_out(now - last_wake)
+                self._progress.exclude_pause(now - last_wake)
             last_wake = now
             if now - self._last_heard > self._silence_timeout:
                 self._coordinator_lost()

@@ -90,7 +90,14 @@ def _start(membership: Membership, options: JobOptions) -> Job:
     address = options.coordinator or _find_first_worker(membership)
     hosted = None
     if not options.coordinator and membership.worker_index == 0:
-        hosted = _start_coordinator(membership, options, key, address)
+        host, port = split_address(address)
+        hosted = Coordinator(
+            host=options.bind or host,
+            port=port,
+            key=key,
+            workers=membership.workers,
+            options=options,
+        )
     body = {
         "worker": membership.worker_index,
         "pid": os.getpid(),
@@ -115,19 +122,6 @@ def _start(membership: Membership, options: JobOptions) -> Job:
         job.fail(error)
         raise
     return job
-
-
-def _start_coordinator(
-    membership: Membership, options: JobOptions, key: bytes, address: str
-) -> Coordinator:
-    host, port = split_address(address)
-    return Coordinator(
-        host=options.bind or host,
-        port=port,
-        key=key,
-        workers=membership.workers,
-        options=options,
-    )
 
 
 def _connect(job: Job, tunnel: CoordinatorClient, own_address: str) -> None:

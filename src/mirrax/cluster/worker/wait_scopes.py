@@ -51,7 +51,7 @@ class WaitScopes:
         self.longest = 0.0
         self._startup_timeout = None
 
-    def leave_out(self, seconds: float) -> None:
+    def exclude_pause(self, seconds: float) -> None:
         """Does not count the last seconds as a wait: this process was stopped."""
         if (wait := self.inside) is not None:
             wait.since += seconds

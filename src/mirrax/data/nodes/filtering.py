@@ -97,10 +97,11 @@ class TakeWhile(Filter):
 
 
 def _truth_of(result: Any, operation: str) -> bool:
-    if np.ndim(result):
+    if result is None or np.ndim(result):
+        shown = f"an array of shape {np.shape(result)}" if np.ndim(result) else None
         raise InvalidArgumentError(
             f"A function given to `{operation}` must return one truth value. "
-            f"Received: an array of shape {np.shape(result)}. Use `.all()` or `.any()`."
+            f"Received: {shown}. Use `.all()` or `.any()`, or add a `return`."
         )
     return bool(result)
 

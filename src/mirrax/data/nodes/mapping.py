@@ -164,8 +164,17 @@ class _ParallelMapStream(SourceStream):
     def take(self, limit: int) -> Columns | None:
         if not self._running and (batched := self._take_batched(limit)) is not None:
             return batched
+        found: list[Any] = []
         try:
-            found = self._take_results(limit)
+            while len(found) < limit and (future := self._next_call()) is not None:
+                # Waits only for the first; an error follows the results before it.
+                if found and (not future.done() or future.exception() is not None):
+                    break
+                made = future.result()
+                self._running.popleft()
+                if made is not None:
+                    leaves, self.structure = made
+                    found.append(leaves)
             if not found and self._error is not None:
                 raise self._error
         except Exception:
@@ -196,20 +205,6 @@ class _ParallelMapStream(SourceStream):
         self.structure, results = batched
         self._count += cols.num_rows(results)
         return results
-
-    def _take_results(self, limit: int) -> list[Any]:
-        """Returns results that are ready; waits only for the first one."""
-        found: list[Any] = []
-        while len(found) < limit and (future := self._next_call()) is not None:
-            # An error is raised after the results before it.
-            if found and (not future.done() or future.exception() is not None):
-                break
-            made = future.result()
-            self._running.popleft()
-            if made is not None:
-                leaves, self.structure = made
-                found.append(leaves)
-        return found
 
     def _next_call(self) -> Future | None:
         """Returns the first call, after starting others; None at the end."""

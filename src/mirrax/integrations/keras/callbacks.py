@@ -67,7 +67,10 @@ def prepared(callbacks: Any, model: Any, strategy: Any, is_fit: bool) -> Iterato
     own = list(given)
     topology = strategy.topology
     if not topology.is_local:
-        own = [_for_worker(callback, model, strategy) for callback in given]
+        own = [
+            _on_chief(each, model, strategy) if isinstance(each, _WRITERS) else each
+            for each in given
+        ]
         own += [_follow_chief(model, topology)] if backups else []
         own += [_stop_together(model, topology)] if is_fit else []
     if not backups or not is_fit:
@@ -78,11 +81,6 @@ def prepared(callbacks: Any, model: Any, strategy: Any, is_fit: bool) -> Iterato
         yield [*own, _save_on_preemption(watcher, backups[0], model, strategy)]
     finally:
         watcher.close()
-
-
-def _for_worker(callback: Any, model: Any, strategy: Any) -> Any:
-    is_writer = isinstance(callback, _WRITERS)
-    return _on_chief(callback, model, strategy) if is_writer else callback
 
 
 def _on_chief(callback: Any, model: Any, strategy: Any) -> Any:

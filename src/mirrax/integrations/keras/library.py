@@ -137,13 +137,11 @@ def _attributes(value: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
         if isinstance(held, keras.Variable):
             # `kernel` is a property of the attribute `_kernel`.
             yield name.lstrip("_"), held
-            continue
-        if name.startswith("_"):
-            continue
-        for path, layer in _layers_in(name, held):
-            if id(layer) not in seen:
-                inside = _attributes(layer, seen)
-                yield from ((f"{path}/{inner}", variable) for inner, variable in inside)
+        elif not name.startswith("_"):
+            for path, layer in _layers_in(name, held):
+                if id(layer) not in seen:
+                    for inner, variable in _attributes(layer, seen):
+                        yield f"{path}/{inner}", variable
 
 
 def _layers_in(name: str, value: Any) -> Iterator[tuple[str, Any]]:

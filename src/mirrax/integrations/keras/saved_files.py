@@ -16,11 +16,10 @@ import keras
 
 from mirrax.integrations.keras import hooks, internals, multi_worker
 from mirrax.integrations.keras.fit import strategy_of, without_scope
-from mirrax.train.checkpoints.folder_lock import locked
+from mirrax.train.checkpoints.folder_lock import LOCK_SECONDS, locked
 from mirrax.train.export import collect_export, write_export
 
 _UNFINISHED = ".mirrax-unfinished-"
-_LOCK_SECONDS = 60.0
 _SUFFIXES = {
     "save": (".keras", ".h5", ".hdf5"),
     "save_model": (".keras", ".h5", ".hdf5"),
@@ -112,7 +111,7 @@ def _replace_file(original: Callable[..., Any], *args: Any, **kwargs: Any) -> An
     with (
         tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder) as partial,
         # With a lock, so that it can be told from what a killed process has left.
-        locked(pathlib.Path(partial), _LOCK_SECONDS, make=True),
+        locked(pathlib.Path(partial), LOCK_SECONDS, make=True),
     ):
         call.arguments["filepath"] = os.path.join(partial, name)
         result = original(*call.args, **call.kwargs)

@@ -131,10 +131,10 @@ class CompiledCall(abc.ABC):
         are_inputs = not kwargs and len(given.inputs) == len(leaves)
         if are_inputs and place is None and not program.can_be_outdated:
             nesting = None if is_flat else structure.children()[0].children()
-            of_run = self._topology
-            mirrored_on = None if of_run is None or of_run.is_local else of_run
+            topology, is_run = self._topology, self._topology is not None
+            mirrored_on = None if topology is None or topology.is_local else topology
             self.last_call = LastCall(
-                program, leaves, given.keys, nesting, of_run is not None, mirrored_on
+                program, leaves, given.keys, nesting, is_run, mirrored_on
             )
         started = time.perf_counter()
         try:

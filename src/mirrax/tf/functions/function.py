@@ -31,11 +31,7 @@ from mirrax.tf.namespaces.missing_names import replacement_of
 from mirrax.tf.tensors.open_shapes import OpenShape
 from mirrax.tf.tensors.tensor import conjugate, is_string_tensor, is_traced, tensor
 
-__all__ = [
-    "GradientTape",
-    "UnconnectedGradients",
-    "function",
-]
+__all__ = ["GradientTape", "UnconnectedGradients", "function"]
 
 
 _LEAK = (

@@ -59,6 +59,9 @@ REPLACEMENTS: dict[str, str] = {
     "tf.compat.v1.train.MonitoredTrainingSession": (
         "a loop over `mirrax.train.resumable`, which restores and saves"
     ),
+    "tf.compat.v1.train.Saver": (
+        "`tf.train.Checkpoint`, and `tf.train.CheckpointManager` to keep the newest"
+    ),
     "tf.compat.v1.train.SessionRunHook": "`tf.keras.callbacks.Callback`",
     "tf.compat.v1.train.summary_iterator": (
         "`tensorboard.backend.event_processing.event_file_loader.EventFileLoader"
@@ -141,6 +144,7 @@ REPLACEMENTS: dict[str, str] = {
     "tf.test": "`tf.test.TestCase`, `main` and `compute_gradient`, or pytest",
     "tf.tpu": "TPUStrategy: JAX starts the TPUs itself",
     "tf.train": "the same name in `tf.compat.v1.train`, or `tf.keras.optimizers`",
+    "tf.train.Coordinator": "`threading.Event`",
     "tf.train.SequenceExample": "`tf.train.Example` with lists",
     "tf.types": "`jax.typing`",
     "tf.types.experimental.ConcreteFunction": (

@@ -6,8 +6,7 @@ import ast
 import inspect
 import os
 import re
-import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -67,22 +66,19 @@ def load(export_dir: Any, tags: Any = None, options: Any = None) -> LoadedModel:
             found = traces.setdefault(path, [])
             if call is not ...:
                 found.append(fn if call is None else Trace(fn, *call))
-    signatures = {
-        name.removeprefix(SIGNATURE): Signature(programs)
-        for name, programs in served.items()
-    }
+    for name, programs in served.items():
+        model.signatures[name.removeprefix(SIGNATURE)] = Signature(programs)
     for path, found in traces.items():
         is_plain = len(found) == 1 and not isinstance(found[0], Trace)
         value = _as_function(found[0]) if is_plain else Traces(path, found)
         _put(model, path, value)
-    if not signatures and _SERVE in exported.functions:
+    if not model.signatures and _SERVE in exported.functions:
         outputs = exported.output_signatures[_SERVE]
         signature = Signature([(exported.functions[_SERVE], outputs)])
-        signatures = {
+        model.signatures = {
             _SERVE: signature,
             DEFAULT_SERVING_SIGNATURE_DEF_KEY: signature,
         }
-    model.signatures = types.MappingProxyType(signatures)
     return model
 
 
@@ -128,7 +124,7 @@ class LoadedModel(LoadedObject):
 
     def __init__(self, variables: tuple[Variable, ...]) -> None:
         self._variables = variables
-        self.signatures: Mapping[str, Signature] = types.MappingProxyType({})
+        self.signatures: dict[str, Signature] = {}
 
     @property
     def variables(self) -> Any:

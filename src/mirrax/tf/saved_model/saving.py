@@ -8,7 +8,6 @@ import logging
 import os
 import pathlib
 import shutil
-import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -105,9 +104,7 @@ def _require_attributes(obj: Any) -> None:
             f"{obj!r}. Set them on a `tf.Module`."
         )
     held = getattr(obj, "signatures", None)
-    if held is not None and not (
-        isinstance(obj, LoadedModel) and isinstance(held, types.MappingProxyType)
-    ):
+    if held is not None and not isinstance(obj, LoadedModel):
         raise ValueError(
             "The attribute `signatures` is reserved for those of a loaded model. "
             f"Received: {held!r}. Delete it (`del obj.signatures`), and give them to "

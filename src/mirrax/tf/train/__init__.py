@@ -14,7 +14,6 @@ from mirrax.tf.train.checkpoints import latest_checkpoint as latest_checkpoint
 from mirrax.tf.train.checkpoints import list_variables as list_variables
 from mirrax.tf.train.checkpoints import load_checkpoint as load_checkpoint
 from mirrax.tf.train.checkpoints import load_variable as load_variable
-from mirrax.tf.train.coordinator import Coordinator as Coordinator
 from mirrax.tf.train.moving_average import (
     ExponentialMovingAverage as ExponentialMovingAverage,
 )

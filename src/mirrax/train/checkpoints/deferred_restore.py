@@ -50,8 +50,6 @@ class DeferredRestore:
         self._required = frozenset() if partial else frozenset(values)
         self.saved = values.keys() | aliases.keys()
         self._watched: dict[int, Any] = {}
-        # Objects that did not fit the values of these names.
-        self._refused: dict[str, Any] = {}
 
     def unclaimed(self) -> list[str]:
         self.give()
@@ -72,24 +70,11 @@ class DeferredRestore:
         self._watch()
 
     def give(self) -> bool:
-        """Gives values to objects that exist now; returns whether none is left.
-
-        If some do not fit, raises and gives nothing to those that came with them.
-        """
+        """Gives values to objects that exist now; returns whether none is left."""
         if self._values:
             with _outside_of_traces():
-                found = find_entries(self._objects, self._values, self._aliases)
-                entries = {
-                    name: entry
-                    for name, entry in found.items()
-                    if name in self._values
-                    and self._refused.get(name) is not entry.holder
-                }
-                try:
-                    start_restore(None, entries, self._values, partial=True)
-                except Exception:
-                    self._refused |= {n: entry.holder for n, entry in entries.items()}
-                    raise
+                entries = find_entries(self._objects, self._values, self._aliases)
+                start_restore(None, entries, self._values, partial=True)
                 self.restore(entries)
         return not self._values
 
@@ -127,7 +112,7 @@ class DeferredRestore:
     def _give_early(self, name: str, value: Any) -> None:
         """Restores what an incomplete object of another library has already."""
         for inner, held in foreign_libraries.early_arrays_of(value).items():
-            entry, saved = entry_of_foreign(value, held), f"{name}/{inner}".lstrip("/")
+            entry, saved = entry_of_foreign(held), f"{name}/{inner}".lstrip("/")
             if saved in self._values and not entry.difference(self._values[saved]):
                 entry.set(self._values.pop(saved))
 

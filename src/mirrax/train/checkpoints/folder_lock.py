@@ -28,28 +28,21 @@ def locked(folder: pathlib.Path, seconds: float, make: bool = False) -> Iterator
     """
     deadline = time.monotonic() + seconds
     with contextlib.ExitStack() as stack:
-        while (is_locked := _lock_folder(stack, folder, deadline, make)) is None:
+        while True:
+            if make:
+                folder.mkdir(parents=True, exist_ok=True)
+            try:
+                descriptor = stack.enter_context(_opened(folder))
+                is_locked = _lock(descriptor, deadline)
+                opened = os.fstat(descriptor)
+                if not is_locked or os.path.samestat(opened, folder.stat()):
+                    break
+            except FileNotFoundError:
+                if not make:
+                    raise
             if time.monotonic() > deadline:
                 raise TimeoutError("another process is removing it")
         yield is_locked
-
-
-def _lock_folder(
-    stack: contextlib.ExitStack, folder: pathlib.Path, deadline: float, make: bool
-) -> bool | None:
-    """Returns whether the folder is locked; None if it was removed meanwhile."""
-    if make:
-        folder.mkdir(parents=True, exist_ok=True)
-    try:
-        descriptor = stack.enter_context(_opened(folder))
-        is_locked = _lock(descriptor, deadline)
-        if is_locked and not os.path.samestat(os.fstat(descriptor), folder.stat()):
-            return None
-    except FileNotFoundError:
-        if not make:
-            raise
-        return None
-    return is_locked
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mirrax.errors import CheckpointMismatchError
@@ -83,7 +83,14 @@ def require_match(
         path: The checkpoint; None for one that was read before.
         partial: Whether objects may have values that were not saved.
     """
-    differences = list(_differences(entries, values, partial))
+    differences = []
+    for name, entry in entries.items():
+        if name in values:
+            difference = entry.difference(values[name])
+            if difference:
+                differences.append(f"'{name}' {difference}")
+        elif not partial and name != COUNTER:
+            differences.append(f"'{name}' was not saved")
     if differences:
         where = "the checkpoint" if path is None else f"'{path}'"
         raise CheckpointMismatchError(
@@ -93,15 +100,3 @@ def require_match(
             + "\nNothing was restored. Make the objects as they were, or use "
             "`restore(path, partial=True)` for those that were not saved."
         )
-
-
-def _differences(
-    entries: Mapping[str, Entry], values: Mapping[str, Any], partial: bool
-) -> Iterator[str]:
-    for name, entry in entries.items():
-        if name in values:
-            difference = entry.difference(values[name])
-            if difference:
-                yield f"'{name}' {difference}"
-        elif not partial and name != COUNTER:
-            yield f"'{name}' was not saved"

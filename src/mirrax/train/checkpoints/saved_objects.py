@@ -161,7 +161,7 @@ def _entries_of(name: str, leaf: Any, set_leaf: SetLeaf) -> Iterator[tuple[str, 
         yield name, entry_of_variable(leaf)
     elif (kept := foreign_libraries.saved_arrays_of(leaf)) is not None:
         for inner, held in kept.items():
-            yield _join(name, inner), entry_of_foreign(leaf, held)
+            yield _join(name, inner), entry_of_foreign(held)
     elif isinstance(leaf, HasPosition):
         yield name, entry_of_iterator(leaf)
     elif _is_plain(leaf):

@@ -36,7 +36,6 @@ class Entry:
     """One named value of a checkpoint.
 
     Args:
-        holder: The object that has the value.
         get: Returns an array on the host, perhaps the object's own, or a JSON value.
         set: Restores what `get` returned. May return a function to call when all values
             are set.
@@ -44,7 +43,6 @@ class Entry:
         is_position: Whether it is the position of an iterator.
     """
 
-    holder: Any
     get: Callable[[], Any]
     set: Callable[[Any], Rebuild | None]
     difference: Callable[[Any], str | None]
@@ -65,13 +63,12 @@ def entry_of_variable(variable: Variable) -> Entry:
     def restore(value: Any) -> None:
         host_transfer.assign(variable, worker_exchange.from_host(kind(), value))
 
-    return Entry(variable, get, restore, lambda value: _difference(kind(), value))
+    return Entry(get, restore, lambda value: _difference(kind(), value))
 
 
-def entry_of_foreign(holder: Any, kept: SavedArray) -> Entry:
+def entry_of_foreign(kept: SavedArray) -> Entry:
     """Returns an array of another library's object."""
     return Entry(
-        holder,
         lambda: host_transfer.to_host(kept.get()),
         lambda value: kept.set(host_transfer.restore_like(kept.get(), value)),
         lambda value: _difference(kept.get(), value),
@@ -86,9 +83,7 @@ def entry_of_iterator(iterator: HasPosition) -> Entry:
             return None
         return f"is an iterator, but {_describe(value)} was saved"
 
-    return Entry(
-        iterator, iterator.save_state, iterator.restore_state, difference, True
-    )
+    return Entry(iterator.save_state, iterator.restore_state, difference, True)
 
 
 def entry_of_leaf(leaf: Any, set_leaf: Callable[[Any], Rebuild]) -> Entry:
@@ -102,7 +97,6 @@ def entry_of_leaf(leaf: Any, set_leaf: Callable[[Any], Rebuild]) -> Entry:
         return f"is {leaf!r}, but {_describe(value)} was saved"
 
     return Entry(
-        leaf,
         lambda: host_transfer.to_host(leaf) if is_array(leaf) else leaf,
         lambda value: set_leaf(host_transfer.restore_like(leaf, value)),
         difference,

@@ -192,31 +192,3 @@ def batch_options(tf, np):
     it = iter(s.experimental_distribute_dataset(tf.data.Dataset.range(4).batch(4), o))
     r = s.run(lambda x: x + 1, args=(next(it),), options=tf.distribute.RunOptions())
     return [s.experimental_local_results(r)]
-
-
-def coordinator(tf, np):
-    import threading, time
-
-    c = tf.train.Coordinator()
-    seen = []
-
-    def loop():
-        while not c.should_stop():
-            seen.append(1)
-            if len(seen) >= 3:
-                c.request_stop()
-
-    ts = [threading.Thread(target=loop) for _ in range(2)]
-    for t in ts:
-        t.start()
-    c.join(ts)
-    c2 = tf.train.Coordinator()
-
-    def bad():
-        with c2.stop_on_exception():
-            raise ValueError("x")
-
-    t = threading.Thread(target=bad)
-    t.start()
-    r = _err(lambda: c2.join([t]))
-    return [len(seen) >= 3, c.should_stop(), r, c2.joined]

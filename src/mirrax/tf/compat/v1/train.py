@@ -10,7 +10,6 @@ import numpy as np
 import mirrax
 from mirrax.tf.compat.v1.learning_rates import *  # noqa: F403
 from mirrax.tf.compat.v1.optimizers import *  # noqa: F403
-from mirrax.tf.compat.v1.saver import Saver as Saver
 from mirrax.tf.train import *  # noqa: F403
 from mirrax.tf.train.checkpoints import checkpoint_exists as checkpoint_exists
 from mirrax.tf.train.checkpoints import load_checkpoint as NewCheckpointReader  # noqa: F401, N812
