@@ -42,9 +42,8 @@ class SyncOnReadVariable(DistributedVariable):
             return held
         held = overlay.read(self)
         is_local = isinstance(frame, stack.Replica | stack.Update)
-        return (
-            held if is_local or overlay.is_for_export else self._combine(self.copies())
-        )
+        has_one = is_local or overlay.is_for_export
+        return held if has_one else self._combine(self.copies())
 
     @override
     def copies(self) -> PerReplica:
