@@ -71,7 +71,7 @@ def operation(function: types.FunctionType) -> Callable[..., Any]:
         try:
             return function(*values, *args[num_accepted:], **named)
         except (TypeError, ValueError) as error:
-            if type(error) not in _ERRORS or _is_of_call(error):
+            if type(error) not in _ERRORS or _is_own(error):
                 raise
             tensorflows = _ERRORS[type(error)]
             raise tensorflows(str(error)).with_traceback(
@@ -81,9 +81,13 @@ def operation(function: types.FunctionType) -> Callable[..., Any]:
     return call
 
 
-def _is_of_call(error: BaseException) -> bool:
-    """Returns whether the call does not fit the parameters of the function."""
-    return error.__traceback__ is not None and error.__traceback__.tb_next is None
+def _is_own(error: BaseException) -> bool:
+    """Returns whether Mirrax raised an error itself, or Python for wrong arguments."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    names = {} if trace is None else trace.tb_frame.f_globals
+    return str(names.get("__name__")).startswith("mirrax.")
 
 
 def _converted(kind: Any, value: Any) -> Any:
