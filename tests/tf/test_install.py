@@ -159,6 +159,26 @@ def test_missing_program_is_refused(capsys):
     assert cli.SUBCOMMANDS["tf"][0] == "mirrax.tf.__main__"
 
 
+def test_only_the_program_is_required(capsys):
+    with pytest.raises(SystemExit):
+        main([])
+    assert capsys.readouterr().err.endswith("arguments are required: script\n")
+
+
+@pytest.mark.parametrize("name", ["tensorflow_hub", "tensorflow_hub.tools"])
+def test_missing_packages_that_need_tensorflow_have_advice(tmp_path, name):
+    path = tmp_path / "train.py"
+    path.write_text(f"import tensorflow as tf\nimport {name}\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "mirrax.tf", str(path)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert "No module named 'tensorflow_hub'\nIt needs TensorFlow. Use" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "same"),
     [

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import typing
 
 import keras
 import numpy as np
@@ -703,3 +704,36 @@ def test_models_are_tagged_for_serving(path):
         assert tf.saved_model.load(path, tags=tags).variables
     with pytest.raises(ValueError, match=r"tagged 'serve'.*Omit them"):
         tf.saved_model.load(path, tags=["train"])
+
+
+class Pair(typing.NamedTuple):
+    first: typing.Any
+    second: typing.Any
+
+
+def test_namedtuples_are_saved(path):
+    module = tf.Module()
+    signature = [tf.TensorSpec([], tf.float32)]
+    module.pair = tf.function(lambda x: Pair(x, x + 1.0), input_signature=signature)
+    tf.saved_model.save(module, path)
+    loaded = tf.saved_model.load(path)
+    assert loaded.pair(1.0).second.numpy() == 2.0
+    served = loaded.signatures["serving_default"]
+    assert [*served.structured_outputs] == ["first", "second"]
+    assert served(x=1.0)["second"].numpy() == 2.0
+
+
+def test_variables_with_copies_are_saved_combined(path, strategy):
+    with strategy.scope():
+        seen = tf.Variable(
+            0.0,
+            synchronization=tf.VariableSynchronization.ON_READ,
+            aggregation=tf.VariableAggregation.SUM,
+        )
+    strategy.run(lambda: seen.assign_add(1.0))
+    module = tf.Module()
+    module.seen = seen
+    module.read = tf.function(lambda: seen * 1.0, input_signature=[])
+    tf.saved_model.save(module, path)
+    loaded = tf.saved_model.load(path)
+    assert loaded.read().numpy() == loaded.seen.numpy() == 2.0

@@ -1,5 +1,6 @@
 """Exported functions: loaded without source code, on any strategy."""
 
+import collections
 import subprocess
 import sys
 
@@ -201,15 +202,89 @@ def test_a_signature_of_other_descriptions_is_refused(path):
         train.export(path, f=(lambda x: x, [spec]))
 
 
-def test_a_copy_for_each_replica_is_refused(path):
-    with mirrored(2).scope():
-        seen = mirrax.Variable(
-            0.0,
+def counter(strategy, aggregation="SUM", value=0.0):
+    with strategy.scope():
+        return mirrax.Variable(
+            value,
             synchronization=mirrax.VariableSynchronization.ON_READ,
-            aggregation=mirrax.VariableAggregation.SUM,
+            aggregation=mirrax.VariableAggregation[aggregation],
         )
-    with pytest.raises(ValueError, match="a copy for each replica"):
-        train.export(path, f=(lambda x: x + seen.read_value(), [ROWS]))
+
+
+@pytest.mark.parametrize(
+    ("aggregation", "combined"),
+    [("SUM", 3.0), ("MEAN", 1.5), ("ONLY_FIRST_REPLICA", 1.0)],
+)
+def test_copies_of_replicas_are_exported_combined(path, aggregation, combined):
+    strategy = mirrored(2)
+    seen = counter(strategy, aggregation)
+    strategy.run(seen.assign_add, args=(per_replica(strategy, [1.0, 2.0]),))
+    train.export(path, f=(lambda: mirrax.cond(True, lambda: seen * 10.0, float), []))
+    assert float(train.load_exported(path).f()) == 10.0 * combined
+    with strategy.scope():
+        loaded = train.load_exported(path)
+    (copy,) = loaded.variables
+    assert copy.synchronization is mirrax.VariableSynchronization.ON_READ
+    assert float(copy) == combined
+    assert float(loaded.f()) == 10.0 * combined
+
+
+def test_exported_functions_assign_variables_with_copies(path):
+    strategy = mirrored(2)
+    seen = counter(strategy)
+    train.export(path, f=(seen.assign_add, [mirrax.TensorSpec([])]))
+    alone = train.load_exported(path)
+    assert [float(alone.f(2.0)), float(alone.f(2.0))] == [2.0, 4.0]
+    with strategy.scope():
+        loaded = train.load_exported(path)
+    strategy.run(loaded.f, args=(per_replica(strategy, [1.0, 2.0]),))
+    assert float(loaded.variables[0]) == 3.0
+
+
+@engines
+def test_loaded_functions_count_on_replicas_with_different_arguments(path, engine):
+    count = mirrax.Variable(0)
+
+    def f(x):
+        count.assign_add(1)
+        return x * 2.0
+
+    train.export(path, f=(f, [mirrax.TensorSpec([])]))
+    strategy = mirrored(2)
+    with strategy.scope():
+        loaded = train.load_exported(path)
+    strategy.run(engine(loaded.f), args=(per_replica(strategy, [1.0, 2.0]),))
+    assert int(loaded.variables[0]) == 1
+
+
+@pytest.mark.parametrize("kind", ["argument", "copy"])
+def test_loaded_functions_that_assign_different_values_are_refused(path, kind):
+    strategy = mirrored(2)
+    total, seen = mirrax.Variable(0.0), counter(strategy)
+    given = (lambda x: x) if kind == "argument" else (lambda x: seen.value)
+    train.export(
+        path, f=(lambda x: total.assign_add(given(x)), [mirrax.TensorSpec([])])
+    )
+    with strategy.scope():
+        loaded = train.load_exported(path)
+    x = per_replica(strategy, [1.0, 2.0])
+    with pytest.raises(errors.VaryingError, match="the same value by every replica"):
+        strategy.run(mirrax.function(loaded.f), args=(x,))
+
+
+Pair = collections.namedtuple("Pair", "first second")
+
+
+def test_namedtuples_are_loaded_as_namedtuples(path):
+    def f(x):
+        return Pair(x, [Pair(x + 1.0, None)])
+
+    train.export(path, f=(f, [mirrax.TensorSpec([])]))
+    loaded = train.load_exported(path)
+    found = loaded.f(1.0)
+    assert type(found).__name__ == "Pair"
+    assert found == Pair(1.0, [Pair(2.0, None)])
+    assert loaded.output_signatures["f"].first.shape == ()
 
 
 def test_a_function_over_replicas_is_refused(path):

@@ -13,6 +13,7 @@ import sys
 import types
 from collections.abc import Sequence
 
+from mirrax.tf.migration.replacements import NEEDING_PACKAGES
 from mirrax.tf.scripts import sources
 from mirrax.tf.scripts.installer import install
 
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     install()
     sys.argv = [options.script, *options.args]
-    _cut_tracebacks()
+    _show_errors_of_program()
     _run(options.script, options.module)
     return 0
 
@@ -62,8 +63,11 @@ def _folder_of(module: str) -> pathlib.Path:
     return path.parents[1] if path.name == "__init__.py" else path.parent
 
 
-def _cut_tracebacks() -> None:
-    """Leaves the frames that lead to the program out of shown tracebacks."""
+def _show_errors_of_program() -> None:
+    """Leaves the frames that lead to the program out of shown tracebacks.
+
+    Errors about packages that need TensorFlow say what to use instead.
+    """
     show = sys.excepthook
 
     def show_own(
@@ -72,6 +76,8 @@ def _cut_tracebacks() -> None:
         trace: types.TracebackType | None,
     ) -> None:
         own = _of_program(trace)
+        if isinstance(error, ModuleNotFoundError) and error.name in NEEDING_PACKAGES:
+            error.add_note(f"It needs TensorFlow. Use {NEEDING_PACKAGES[error.name]}.")
         show(kind, error.with_traceback(own), own)
 
     sys.excepthook = show_own
@@ -99,7 +105,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "-m", "--module", action="store_true", help="SCRIPT is the name of a module"
     )
     parser.add_argument("script", help="the program, which imports TensorFlow")
-    parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
+    rest = parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
+    # Otherwise, the error about a missing script names both.
+    rest.required = False
     return parser.parse_args(arguments)
 
 

@@ -34,6 +34,11 @@ class FailedPreconditionError(RuntimeError):
     """An operation was called in a wrong state, such as a read before a write."""
 
 
+# TensorFlow raises an InvalidArgumentError here, and JAX a TypeError.
+class InvalidOperands(InvalidArgumentError, TypeError):  # noqa: N818
+    """Arguments of an operation do not match, such as arrays of unequal shapes."""
+
+
 class NotCompilable(TypeError, ValueError, NotImplementedError):  # noqa: N818
     """XLA cannot compile what a function does; `tf.function` runs its Python."""
 

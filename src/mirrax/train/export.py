@@ -22,10 +22,12 @@ from mirrax._jax.jaxprs import all_equations
 from mirrax.errors import CheckpointWriteError
 from mirrax.run.compiled.function import Function
 from mirrax.run.compiled.tracing import Traced, trace
+from mirrax.run.varying import find_varying
 from mirrax.train import worker_sync
 from mirrax.train.checkpoints import manifest
 from mirrax.train.checkpoints.background_writer import Writer
 from mirrax.train.checkpoints.checkpoint_format import CheckpointData
+from mirrax.train.exported_namedtuples import without_namedtuples
 from mirrax.train.load_exported import FUNCTION, VARIABLE, is_exported
 from mirrax.values.array_like import as_arrays
 from mirrax.values.tensor_spec import TensorSpec
@@ -107,6 +109,7 @@ def collect_export(
         described[name] = {
             "reads": [_number(saved_variables, v) for v in traced.reads],
             "writes": [_number(saved_variables, v) for v in traced.writes],
+            "varying": _varying_writes(traced),
             "names": [spec.name for spec in jax.tree.leaves(specs)],
             "parameters": _parameters(fn, len(specs)),
         }
@@ -175,7 +178,7 @@ def _trace(
         return as_arrays(results), nesting
 
     try:
-        traced = trace(body, leaves, inside_replica=False)
+        traced = trace(body, leaves, inside_replica=False, is_for_export=True)
     except Exception as error:
         if any(None in spec.shape for spec in jax.tree.leaves(specs)):
             error.add_note(
@@ -183,19 +186,20 @@ def _trace(
                 "signature). Give numbers for sizes that its Python must know."
             )
         raise
-    for variable in (*traced.reads, *traced.writes):
-        if isinstance(variable, SyncOnReadVariable):
-            raise ValueError(
-                "An exported function cannot use a variable with a copy for each "
-                f"replica (ON_READ). Received: '{variable.name}', used by {name}. "
-                "Leave metrics and counters out."
-            )
     if any(eqn.primitive.name == "shard_map" for eqn in all_equations(traced.jaxpr)):
         raise ValueError(
             f"An exported function is what one replica does. Received: {name}, which "
             "calls `strategy.run`. Export the function that it gives to `run`."
         )
     return traced, arguments
+
+
+def _varying_writes(traced: Traced) -> list[bool]:
+    """Returns whether each write can differ between replicas that call the function."""
+    num_arguments = len(traced.jaxpr.invars) - len(traced.reads)
+    inputs = [True] * num_arguments
+    inputs += [isinstance(v, SyncOnReadVariable) for v in traced.reads]
+    return find_varying(traced.jaxpr, inputs)[: len(traced.writes)]
 
 
 def _program(
@@ -208,7 +212,7 @@ def _program(
     def program(arguments: tuple[Any, ...], variables: list[Any]) -> Any:
         outputs = traced.evaluate(jax.tree.leaves(arguments), variables)
         results = jax.tree.unflatten(traced.result, outputs[num_writes:])
-        return outputs[:num_writes], results
+        return outputs[:num_writes], without_namedtuples(results)
 
     variables = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in traced.reads]
     exported = jax.export.export(program, platforms=tuple(platforms))(
@@ -258,4 +262,5 @@ def _describe(variable: Variable) -> dict[str, Any]:
         "name": variable.name.removesuffix(":0"),
         "trainable": bool(variable.trainable),
         "aggregation": variable.aggregation.name,
+        "synchronization": variable.synchronization.name,
     }

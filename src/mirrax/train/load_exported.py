@@ -13,10 +13,12 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 
+from mirrax.collectives.spmd import promise_mirrored
 from mirrax.errors import NotFoundError
-from mirrax.options import VariableAggregation
+from mirrax.options import VariableAggregation, VariableSynchronization
 from mirrax.run.compiled.function import AnyFunction, Function
 from mirrax.train.checkpoints import checkpoint_format, manifest
+from mirrax.train.exported_namedtuples import with_namedtuples
 from mirrax.trees import Tree
 from mirrax.values.array_like import as_array
 from mirrax.values.tensor_spec import TensorSpec
@@ -49,12 +51,7 @@ def load_exported(path: str | os.PathLike[str]) -> ExportedFunctions:
             "`mirrax.train.Checkpoint`."
         )
     variables = [
-        Variable(
-            saved.arrays[f"{VARIABLE}{number}"],
-            name=kind["name"],
-            trainable=kind["trainable"],
-            aggregation=VariableAggregation[kind["aggregation"]],
-        )
+        _variable(saved.arrays[f"{VARIABLE}{number}"], kind)
         for number, kind in enumerate(saved.plain["variables"])
     ]
     programs = {
@@ -132,6 +129,20 @@ class ExportedFunctions:
             ) from None
 
 
+def _variable(value: np.ndarray[Any, Any], kind: Mapping[str, Any]) -> Variable:
+    variable = Variable(
+        value,
+        name=kind["name"],
+        trainable=kind["trainable"],
+        aggregation=VariableAggregation[kind["aggregation"]],
+        synchronization=VariableSynchronization[kind["synchronization"]],
+    )
+    if variable.synchronization is VariableSynchronization.ON_READ:
+        # Otherwise the copies would have this value, not their sum.
+        variable.assign(value)
+    return variable
+
+
 def _loaded(
     name: str,
     exported: jax.export.Exported,
@@ -139,19 +150,20 @@ def _loaded(
     variables: Sequence[Variable],
 ) -> AnyFunction:
     reads = [variables[number] for number in described["reads"]]
-    writes = [variables[number] for number in described["writes"]]
+    written = [variables[number] for number in described["writes"]]
     (arguments, _), _ = jax.tree.unflatten(exported.in_tree, exported.in_avals)
     leaves, structure = jax.tree.flatten(arguments)
     specs = [_spec(*pair) for pair in zip(leaves, described["names"], strict=True)]
 
     def call(*args: Any) -> Tree:
         given = jax.tree.map(as_array, args)
-        if any(0 in np.shape(leaf) for leaf in jax.tree.leaves(given)) and not writes:
-            return _call_without_rows(exported, given, reads)
+        if any(0 in np.shape(leaf) for leaf in jax.tree.leaves(given)) and not written:
+            return with_namedtuples(_call_without_rows(exported, given, reads))
         changed, results = exported.call(given, [v.read_value() for v in reads])
-        for variable, value in zip(writes, changed, strict=True):
-            variable.assign(value)
-        return results
+        writes = zip(written, changed, described["varying"], strict=True)
+        for variable, value, varies in writes:
+            variable.assign(value if varies else promise_mirrored(value))
+        return with_namedtuples(results)
 
     call.__name__ = name
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -163,7 +175,7 @@ def _loaded(
 
 def _outputs(exported: jax.export.Exported) -> Tree:
     _, results = jax.tree.unflatten(exported.out_tree, exported.out_avals)
-    return jax.tree.map(_spec, results)
+    return with_namedtuples(jax.tree.map(_spec, results))
 
 
 def _spec(aval: Any, name: str | None = None) -> TensorSpec:

@@ -55,6 +55,8 @@ class Overlay(abc.ABC):
         strategies: The strategies that they belong to.
         is_eager: Whether this is a derivative in eager code.
         has_derivative: Whether this is a derivative by variables, not only a tape.
+        is_for_export: Whether the program is for one device, so that all variables
+            have one value.
     """
 
     def __init__(self, inside_replica: bool, parent: Overlay | None = None) -> None:
@@ -62,10 +64,11 @@ class Overlay(abc.ABC):
         self.topologies: set[Topology] = set()
         # Weakly, because programs outlive strategies.
         self.strategies: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.is_eager = self.has_derivative = False
+        self.is_eager = self.has_derivative = self.is_for_export = False
         if parent is not None:
             self.topologies, self.strategies = parent.topologies, parent.strategies
             self.is_eager = parent.is_eager
+            self.is_for_export = parent.is_for_export
             self.has_derivative = parent.has_derivative
         self.values: dict[Variable, Any] = {}
         self.written: dict[Variable, None] = {}
@@ -162,7 +165,7 @@ class TraceOverlay(Overlay):
         return self.values[variable]
 
     def _aval(self, variable: Variable) -> Any:
-        return variable.traced_aval(self.inside_replica)
+        return variable.traced_aval(self.inside_replica or self.is_for_export)
 
 
 class BlockOverlay(TraceOverlay):

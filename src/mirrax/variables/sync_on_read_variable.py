@@ -42,7 +42,8 @@ class SyncOnReadVariable(DistributedVariable):
             return held
         held = overlay.read(self)
         is_local = isinstance(frame, stack.Replica | stack.Update)
-        return held if is_local else self._combine(self.copies())
+        has_one = is_local or overlay.is_for_export
+        return held if has_one else self._combine(self.copies())
 
     @override
     def copies(self) -> PerReplica:
@@ -107,7 +108,7 @@ class SyncOnReadVariable(DistributedVariable):
         given = self._fitting(given)
         index, overlay = self.local_index(), stack.overlay()
         is_local = isinstance(stack.frame(), stack.Replica | stack.Update)
-        if overlay is not None and is_local:
+        if overlay is not None and (is_local or overlay.is_for_export):
             overlay.write(self, change(overlay.read(self), given))
             return overlay.read(self)
         if index is not None:

@@ -42,3 +42,32 @@ def test_wrong_arguments_are_named():
         tf.matmul([[1.0]])
     with pytest.raises(TypeError, match="positional arguments"):
         tf.linalg.pinv([[2.0]], None, False, "name", 1)
+
+
+ROWS = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: tf.matmul(ROWS, ROWS), "contracting dimensions"),
+        (lambda: tf.add(ROWS, [1.0, 2.0]), "Incompatible shapes"),
+        (lambda: tf.reshape(ROWS, [4]), "cannot reshape"),
+        (lambda: tf.concat([ROWS, [[1.0]]], 0), "Cannot concatenate"),
+        (lambda: tf.reduce_sum(ROWS, 5), "out of bounds"),
+        (lambda: tf.nn.bias_add(tf.constant(ROWS), [1.0, 2.0]), "Incompatible shapes"),
+    ],
+    ids=["matmul", "add", "reshape", "concat", "reduce_sum", "bias_add"],
+)
+def test_operands_that_do_not_match_are_refused_as_by_tensorflow(call, message):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        call()
+    with pytest.raises(ValueError, match=message):
+        tf.function(call, autograph=False)()
+
+
+def test_errors_of_operations_show_where_they_were_raised():
+    with pytest.raises(tf.errors.InvalidArgumentError) as raised:
+        tf.reshape(ROWS, [4])
+    assert "reshape" in [frame.name for frame in raised.traceback]
+    assert raised.value.__suppress_context__

@@ -66,12 +66,14 @@ def trace(
     arguments: Sequence[Any],
     inside_replica: bool,
     axis_env: Sequence[tuple[str, int]] = (),
+    is_for_export: bool = False,
 ) -> Traced:
     """Returns `body(*arguments)` as a program, whose outputs `body` returns."""
     captured: dict[str, Any] = {}
 
     def flat(*values: Any) -> list[Any]:
         overlay = TraceOverlay(inside_replica)
+        overlay.is_for_export = is_for_export
         with foreign_libraries.routed(), stack.overlaid(overlay):
             arrays, captured["result"] = body(*values)
         captured["writes"] = tuple(overlay.written)

@@ -8,6 +8,7 @@ import types
 from collections.abc import Callable, Container
 from typing import Any
 
+from mirrax.tf.errors import InvalidArgumentError, InvalidOperands
 from mirrax.tf.namespaces.exports import export
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor
 from mirrax.tf.tensors.tensor import operands, tensor
@@ -19,6 +20,9 @@ Values = Any
 """As `Array`, for the first parameter; of a ragged tensor, it gets the values."""
 
 _CONVERTED = ("Array", "Array | None", "Values")
+
+# TensorFlow raises one kind of error where JAX raises two.
+_ERRORS = {ValueError: InvalidArgumentError, TypeError: InvalidOperands}
 
 
 def operations(module: dict[str, Any], private: Container[str] = ()) -> None:
@@ -64,9 +68,26 @@ def operation(function: types.FunctionType) -> Callable[..., Any]:
             for name, x in kwargs.items()
             if name != "name"
         }
-        return function(*values, *args[num_accepted:], **named)
+        try:
+            return function(*values, *args[num_accepted:], **named)
+        except (TypeError, ValueError) as error:
+            if type(error) not in _ERRORS or _is_own(error):
+                raise
+            tensorflows = _ERRORS[type(error)]
+            raise tensorflows(str(error)).with_traceback(
+                error.__traceback__
+            ) from error.__cause__
 
     return call
+
+
+def _is_own(error: BaseException) -> bool:
+    """Returns whether Mirrax raised an error itself, or Python for wrong arguments."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    names = {} if trace is None else trace.tb_frame.f_globals
+    return str(names.get("__name__")).startswith("mirrax.")
 
 
 def _converted(kind: Any, value: Any) -> Any:

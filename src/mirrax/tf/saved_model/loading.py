@@ -283,6 +283,8 @@ def _called(functions: Sequence[Any], args: Any, kwargs: Any, name: str) -> Any:
 def named(outputs: Any) -> dict[str, Any]:
     if isinstance(outputs, dict):
         return outputs
+    if hasattr(outputs, "_asdict"):
+        return dict(outputs._asdict())
     return {f"output_{i}": value for i, value in enumerate(nest.flatten(outputs))}
 
 
