@@ -25,6 +25,18 @@ def test_products_of_jacobians(wrap):
 
 
 @wraps
+def test_products_with_complex_numbers(wrap):
+    @wrap
+    def program(z, tangent):
+        with tf.autodiff.ForwardAccumulator(z, tangent) as accumulator:
+            values = [z * z * 1j, tf.math.conj(z) * z, tf.abs(z) ** 2]
+        return accumulator.jvp(values)
+
+    found = program(tf.constant(1.0 + 2.0j), tf.constant(1.0 + 1.0j))
+    np.testing.assert_allclose(found, [-6 - 2j, 6, 6], rtol=1e-6)
+
+
+@wraps
 def test_products_with_hessians(wrap):
     @wrap
     def forward_over_reverse(x, tangent):

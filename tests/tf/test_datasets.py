@@ -93,8 +93,12 @@ def test_every_operation_gives_tensors(change):
         (lambda d: [d.filter(lambda x: x == i) for i in (0, 1)], [[0], [1]]),  # noqa: B023
         (lambda d: [d.flat_map(lambda x: d.take(i)) for i in (0, 1)], [[], [0, 0]]),  # noqa: B023
         (lambda d: [d.interleave(lambda x: d.take(i)) for i in (0, 1)], [[], [0, 0]]),  # noqa: B023
+        (
+            lambda d: [d.scan(0, lambda s, x: (s, x + i)) for i in (0, 5)],  # noqa: B023
+            [[0, 1], [5, 6]],
+        ),
     ],
-    ids=["map", "map with a list", "filter", "flat_map", "interleave"],
+    ids=["map", "map with a list", "filter", "flat_map", "interleave", "scan"],
 )
 def test_functions_keep_the_values_that_names_had(made, expected):
     datasets = made(Dataset.range(2))

@@ -7,12 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-import mirrax
 from mirrax.tf import nest
 from mirrax.tf.functions.function import GradientTape as GradientTape
 from mirrax.tf.functions.function import UnconnectedGradients
 from mirrax.tf.namespaces.missing_names import names_of
-from mirrax.tf.tensors.tensor import tensor
+from mirrax.tf.tensors.tensor import conjugate, tensor
 
 
 class ForwardAccumulator:
@@ -68,11 +67,11 @@ class ForwardAccumulator:
         return nest.pack_sequence_as(primals, found)
 
     def _product(self, value: Any) -> Any:
-        with mirrax.GradientTape() as tape:
+        with GradientTape() as tape:
             weight = jax.lax.stop_gradient(tensor(value)) * 0
             gradients = self._tape.gradient(value, self._primals, weight)
             terms = [
-                jnp.sum(gradient * tangent)
+                jnp.sum(jnp.real(gradient * conjugate(tangent)))
                 for gradient, tangent in zip(gradients, self._tangents, strict=True)
                 if gradient is not None
             ]

@@ -366,6 +366,19 @@ def test_gradients_of_complex_numbers_are_those_of_tensorflow(place):
     np.testing.assert_allclose(whole, (1 + 1j) * (2 - 4j), rtol=1e-6)
 
 
+@everywhere
+def test_jacobians_of_complex_numbers_are_those_of_tensorflow(place):
+    @place
+    def jacobians(z):
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(z)
+            squares = z * z
+        return tape.jacobian(squares, z), tape.batch_jacobian(squares, z)
+
+    whole, rows = jacobians(tf.constant([[1.0 + 2.0j]]))
+    assert whole.numpy().item() == rows.numpy().item() == 2 - 4j
+
+
 def test_gradients_of_ones_own_get_complex_numbers_as_in_tensorflow():
     @tf.custom_gradient
     def identity(z):

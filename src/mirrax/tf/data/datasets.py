@@ -92,6 +92,10 @@ class _Tensors:
         map_func = with_present_names(map_func)
         return super().interleave(map_func, *args, **kwargs)  # type: ignore[misc]
 
+    def scan(self, initial_state: Any, scan_func: Callable[..., Any]) -> Any:
+        function = with_present_names(scan_func)
+        return super().scan(initial_state, function)  # type: ignore[misc]
+
     def ragged_batch(
         self: Any, batch_size: int, drop_remainder: bool = False, **_: Any
     ) -> Any:

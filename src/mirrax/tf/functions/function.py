@@ -81,7 +81,8 @@ class GradientTape(mirrax.GradientTape):
         parallel_iterations: Any = None,
         experimental_use_pfor: bool = True,
     ) -> Any:
-        return super().jacobian(target, sources, unconnected_gradients)
+        found = super().jacobian(target, sources, unconnected_gradients)
+        return jax.tree.map(conjugate, found)
 
     def batch_jacobian(
         self,

@@ -14,6 +14,7 @@ from mirrax.tf.math import ties
 from mirrax.tf.namespaces.operations import Array, of_one, of_two, operations
 from mirrax.tf.tensors.host_tensors import host
 from mirrax.tf.tensors.tensor import (
+    conjugate,
     holds_strings,
     operands,
     string_tensor,
@@ -114,7 +115,7 @@ nextafter = of_two(jnp.nextafter)
 not_equal = _of_two_or_strings(jnp.not_equal, np.not_equal)
 polygamma = of_two(lambda a, x: special.polygamma(a.astype(int), x))
 pow = of_two(jnp.power)
-squared_difference = of_two(lambda x, y: jnp.square(x - y))
+squared_difference = of_two(lambda x, y: (x - y) * conjugate(x - y))
 subtract = of_two(jnp.subtract)
 truediv = of_two(jnp.true_divide)
 truncatediv = of_two(lambda x, y: jnp.trunc(x / y).astype(jnp.result_type(x, y)))

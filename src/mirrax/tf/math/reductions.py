@@ -14,7 +14,7 @@ from mirrax.tf.dtypes import canonical, int64, limits
 from mirrax.tf.namespaces.operations import Array, operations
 from mirrax.tf.tensors.host_tensors import HostTensor, host
 from mirrax.tf.tensors.ragged_tensors import RaggedTensor
-from mirrax.tf.tensors.tensor import axes, tensor
+from mirrax.tf.tensors.tensor import axes, conjugate, tensor
 
 _PRIVATE = frozenset(globals())
 
@@ -81,7 +81,7 @@ def _logsumexp(x: Any, **where: Any) -> Any:
 
 
 def _norm(x: Any, **where: Any) -> Any:
-    return jnp.sqrt(jnp.sum(jnp.square(x), **where))
+    return jnp.sqrt(jnp.sum(x * conjugate(x), **where))
 
 
 reduce_all = _reduction(jnp.all)
@@ -208,7 +208,7 @@ def lbeta(x: Array) -> Any:
 
 
 def l2_normalize(x: Array, axis: Any = None, epsilon: float = 1e-12) -> Any:
-    total = jnp.sum(jnp.square(x), axes(axis), keepdims=True)
+    total = jnp.sum(jnp.real(x * conjugate(x)), axes(axis), keepdims=True)
     return x * jax.lax.rsqrt(jnp.maximum(total, epsilon))
 
 
