@@ -542,9 +542,93 @@ def test_optionals_hold_an_element_or_none():
     assert not isinstance(3.0, tf.experimental.Optional)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda first, second: first.concatenate(second),
+        lambda *both: Dataset.choose_from_datasets(both, Dataset.range(2)),
+        lambda *both: Dataset.sample_from_datasets(both),
+    ],
+    ids=["concatenate", "choose", "sample"],
+)
+@pytest.mark.parametrize(
+    "other",
+    [["a"], [1.5], ([1], [2]), {"a": [1]}],
+    ids=["text", "float", "pair", "dict"],
+)
+def test_datasets_of_other_types_cannot_be_combined(make, other):
+    with pytest.raises(TypeError, match="have different types"):
+        make(Dataset.range(3), Dataset.from_tensor_slices(other))
+
+
 def test_integers_of_32_and_64_bits_are_combined():
     both = Dataset.range(2).concatenate(Dataset.range(2).map(tf.square))
     assert list(both.as_numpy_iterator()) == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"padded_shapes": [2]}, ValueError, r"shape \(2,\) is not compatible"),
+        ({"padded_shapes": [2, 2]}, ValueError, r"shape \(2, 2\) is not compatible"),
+        ({"padded_shapes": [-2]}, ValueError, r"shape \(-2,\) is not compatible"),
+        ({"padded_shapes": [[4]]}, ValueError, r"its shape was \(1, 1\)"),
+        ({"padded_shapes": [4.5]}, TypeError, "must be a list of integers"),
+        ({"padding_values": 1.5}, TypeError, "must have the dtypes of the elements"),
+        ({"padding_values": "a"}, TypeError, "must have the dtypes of the elements"),
+        ({"padding_values": np.zeros(2)}, ValueError, "should be scalars"),
+    ],
+    ids=["small", "rank", "negative", "nested", "float", "value", "text", "vector"],
+)
+def test_wrong_padding_is_an_error_when_the_dataset_is_made(given, error, message):
+    with pytest.raises(error, match=message):
+        Dataset.from_tensors([1, 2, 3]).padded_batch(2, **given)
+
+
+def test_padding_of_another_structure_is_an_error():
+    pairs = Dataset.from_tensors(([1, 2], 3))
+    with pytest.raises(ValueError, match="must have the structure of the elements"):
+        pairs.padded_batch(2, padded_shapes=[None])
+
+
+def test_ragged_elements_are_not_padded():
+    ragged = Dataset.from_tensors(tf.ragged.constant([[1], [2, 3]]))
+    with pytest.raises(TypeError, match="elements of dense tensors"):
+        ragged.padded_batch(2)
+
+
+def test_padding_is_not_checked_before_the_files_exist(tmp_path):
+    records = tf.data.TFRecordDataset(str(tmp_path / "missing"))
+    batches = records.map(lambda record: tf.io.decode_raw(record, tf.uint8))
+    with pytest.raises(tf.errors.NotFoundError):
+        next(iter(batches.padded_batch(2, [None])))
+
+
+@pytest.mark.parametrize("tensors", [1, ([1, 2], [1, 2, 3])], ids=["scalar", "unequal"])
+def test_elements_without_equal_rows_are_not_unbatched(tensors):
+    with pytest.raises(ValueError, match="a first dimension of the same size"):
+        Dataset.from_tensors(tensors).unbatch()
+
+
+@pytest.mark.parametrize("method", ["filter", "take_while"])
+@pytest.mark.parametrize(
+    "made", [1, None, "a", [True, True]], ids=["number", "none", "text", "vector"]
+)
+def test_predicates_return_one_truth_value(method, made):
+    dataset = getattr(Dataset.range(2), method)(lambda x: made)
+    with pytest.raises(ValueError, match="must return one truth value"):
+        list(dataset)
+
+
+def test_tables_are_made_of_datasets():
+    words = Dataset.from_tensor_slices(["zero", "one"])
+    index = tf.data.experimental.index_table_from_dataset(words)
+    assert index.lookup(tf.constant(["one", "two"])).numpy().tolist() == [1, -1]
+    pairs = Dataset.zip((Dataset.range(2), words))
+    table = tf.data.experimental.table_from_dataset(pairs, default_value="?")
+    assert table.lookup(tf.constant([1, 5])).numpy().tolist() == [b"one", b"?"]
+    with_buckets = tf.data.experimental.index_table_from_dataset(words, 3)
+    assert int(with_buckets.lookup(tf.constant("two"))) in (2, 3, 4)
 
 
 @pytest.fixture
@@ -573,6 +657,18 @@ def test_states_of_reduce_have_32_bits():
     total = Dataset.range(3).reduce({"a": 0.0}, lambda s, _: {"a": s["a"] + 1.5})
     assert (count.dtype, int(count)) == (tf.int32, 3)
     assert (total["a"].dtype, float(total["a"])) == (tf.float32, 4.5)
+
+
+def test_specs_of_datasets_and_optionals_hold_that_of_the_elements():
+    number = tf.TensorSpec([], tf.int32)
+    assert tf.data.DatasetSpec(number).element_spec == number
+    assert tf.OptionalSpec(number) == tf.OptionalSpec(tf.TensorSpec([], tf.int32))
+
+    @tf.function(input_signature=[tf.data.DatasetSpec(tf.TensorSpec([], tf.int64))])
+    def total(dataset):
+        return dataset.reduce(np.int64(0), lambda state, x: state + x)
+
+    assert int(total(Dataset.range(4))) == 6
 
 
 def test_csv_columns_need_as_many_defaults(tmp_path):

@@ -39,6 +39,7 @@ from mirrax.tf.compat.v1.functions import (
     enable_eager_execution as enable_eager_execution,
 )
 from mirrax.tf.contrib.distribute import get_tower_context as get_tower_context
+from mirrax.tf.data.specs import OptionalSpec as OptionalSpec
 from mirrax.tf.debugging import Assert as Assert
 from mirrax.tf.debugging import assert_equal as assert_equal
 from mirrax.tf.debugging import assert_greater as assert_greater

@@ -15,7 +15,7 @@ from mirrax.collectives.shard_layout import ShardLayout
 from mirrax.collectives.worker_exchange import shape_dtype_of
 from mirrax.context import stack
 from mirrax.devices.topology import Topology
-from mirrax.run.compiled.donation import refuse_donated
+from mirrax.run.compiled.donated_arguments import refuse_donated
 from mirrax.run.compiled.placement import (
     PLAIN,
     Placement,

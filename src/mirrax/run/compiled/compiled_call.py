@@ -22,7 +22,7 @@ from mirrax.run.compiled.arguments import (
     keyed_argument,
     topology_of_workers,
 )
-from mirrax.run.compiled.donation import are_donated, refuse_donated
+from mirrax.run.compiled.donated_arguments import are_donated, refuse_donated
 from mirrax.run.compiled.last_call import LastCall
 from mirrax.run.compiled.program import Program
 from mirrax.run.compiled.program_cache import ProgramCache

@@ -14,7 +14,7 @@ from mirrax.context import stack
 from mirrax.run import function_identity
 from mirrax.run.compiled.arguments import CallArguments
 from mirrax.run.compiled.compiled_call import CompiledCall
-from mirrax.run.compiled.donation import donated_numbers
+from mirrax.run.compiled.donated_arguments import donated_numbers
 from mirrax.run.compiled.program_cache import MAX_PROGRAMS
 from mirrax.run.compiled.replica_function import ReplicaFunction
 from mirrax.run.compiled.tracing import Traced, trace_program

@@ -22,7 +22,7 @@ from mirrax.run.compiled.callbacks import (
     has_callbacks,
     refuse_in_callback,
 )
-from mirrax.run.compiled.donation import copy_shared, refuse_donated
+from mirrax.run.compiled.donated_arguments import copy_shared, refuse_donated
 from mirrax.run.compiled.memory_report import (
     ProgramMemory,
     described,

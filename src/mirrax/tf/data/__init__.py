@@ -11,12 +11,14 @@ from mirrax.tf.data.datasets import TextLineDataset as TextLineDataset
 from mirrax.tf.data.datasets import TFRecordDataset as TFRecordDataset
 from mirrax.tf.data.options import Accepted as ThreadingOptions
 from mirrax.tf.data.options import Options as Options
+from mirrax.tf.data.specs import DatasetSpec as DatasetSpec
 
 __all__ = [
     "AUTOTUNE",
     "INFINITE_CARDINALITY",
     "UNKNOWN_CARDINALITY",
     "Dataset",
+    "DatasetSpec",
     "FixedLengthRecordDataset",
     "Iterator",
     "Options",

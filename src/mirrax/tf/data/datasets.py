@@ -15,6 +15,11 @@ import numpy as np
 
 import mirrax
 from mirrax.errors import InvalidArgumentError, NotFoundError
+from mirrax.tf.data.element_checks import (
+    require_padding,
+    require_rows,
+    require_same_types,
+)
 from mirrax.tf.data.input_iterator import InputIterator
 from mirrax.tf.data.options import Options
 from mirrax.tf.data.present_names import with_present_names
@@ -65,7 +70,7 @@ class _Tensors:
         return super().map(function, num_parallel_calls, deterministic)  # type: ignore[misc]
 
     def filter(self, predicate: Callable[..., Any]) -> Any:
-        return super().filter(_on_tensors(predicate))  # type: ignore[misc]
+        return super().filter(_condition(predicate))  # type: ignore[misc]
 
     def shuffle(
         self: Any,
@@ -81,7 +86,28 @@ class _Tensors:
         return self._with_plan(dataclasses.replace(plan, seed=drawn))
 
     def take_while(self, predicate: Callable[..., Any]) -> Any:
-        return super().take_while(_on_tensors(predicate))  # type: ignore[misc]
+        return super().take_while(_condition(predicate))  # type: ignore[misc]
+
+    def concatenate(self: Any, dataset: Any) -> Any:
+        made = mirrax.data.Dataset.concatenate(self, dataset)
+        require_same_types(self, dataset)
+        return made
+
+    def padded_batch(
+        self: Any,
+        batch_size: int,
+        padded_shapes: Any = None,
+        padding_values: Any = None,
+        drop_remainder: bool = False,
+        few_lengths: bool = False,
+    ) -> Any:
+        require_padding(self, padded_shapes, padding_values)
+        options = (padded_shapes, padding_values, drop_remainder, few_lengths)
+        return mirrax.data.Dataset.padded_batch(self, batch_size, *options)
+
+    def unbatch(self: Any) -> Any:
+        require_rows(self)
+        return mirrax.data.Dataset.unbatch(self)
 
     def flat_map(self, map_func: Callable[..., Any]) -> Any:
         return super().flat_map(with_present_names(map_func))  # type: ignore[misc]
@@ -107,8 +133,8 @@ class _Tensors:
             given = values if isinstance(spec, tuple) else values[0]
             return jax.tree.map(_row, is_ragged, given)
 
-        return self.map(with_lengths).padded_batch(
-            batch_size, drop_remainder=drop_remainder
+        return mirrax.data.Dataset.padded_batch(
+            self.map(with_lengths), batch_size, drop_remainder=drop_remainder
         )
 
     def sparse_batch(
@@ -121,7 +147,7 @@ class _Tensors:
             return SparseTensor.of_dense(value, np.ones(value.shape, bool))
 
         padded = SparseTensor.of_dense(shape, shape)
-        return self.map(sparse).padded_batch(batch_size, padded)
+        return mirrax.data.Dataset.padded_batch(self.map(sparse), batch_size, padded)
 
     def snapshot(self: Any, path: Any, *_: Any, **__: Any) -> Any:
         """Keeps the elements of the first iteration in a directory."""
@@ -237,10 +263,33 @@ def _made_by(make: Callable[..., mirrax.data.Dataset]) -> Any:
 class Dataset(_Tensors, mirrax.data.Dataset):
     """`tf.data.Dataset`."""
 
-    choose_from_datasets = _made_by(mirrax.data.Dataset.choose_from_datasets)
     counter = _made_by(mirrax.data.Dataset.counter)
     random = _made_by(mirrax.data.Dataset.random)
-    sample_from_datasets = _made_by(mirrax.data.Dataset.sample_from_datasets)
+
+    @staticmethod
+    def choose_from_datasets(
+        datasets: Any,
+        choice_dataset: Any,
+        stop_on_empty_dataset: bool = True,
+        name: Any = None,
+    ) -> Dataset:
+        require_same_types(*datasets)
+        choose = mirrax.data.Dataset.choose_from_datasets
+        return as_tensors(choose(datasets, choice_dataset, stop_on_empty_dataset))
+
+    @staticmethod
+    def sample_from_datasets(
+        datasets: Any,
+        weights: Any = None,
+        seed: Any = None,
+        stop_on_empty_dataset: bool = False,
+        rerandomize_each_iteration: bool | None = None,
+        name: Any = None,
+    ) -> Dataset:
+        require_same_types(*datasets)
+        sample = mirrax.data.Dataset.sample_from_datasets
+        given = (weights, seed, stop_on_empty_dataset, rerandomize_each_iteration)
+        return as_tensors(sample(datasets, *given))
 
     @staticmethod
     def from_tensor_slices(tensors: Any, name: Any = None) -> Dataset:
@@ -335,6 +384,23 @@ def _on_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
     def called(*values: Any) -> Any:
         made = function(*element(values))
         return _in_32_bits(tuple(made) if isinstance(made, list) else made)
+
+    return called
+
+
+def _condition(predicate: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function of tensors that must return one truth value."""
+    function = _on_tensors(predicate)
+
+    @functools.wraps(predicate)
+    def called(*values: Any) -> Any:
+        made = function(*values)
+        if np.ndim(made) or np.asarray(made).dtype != bool:
+            raise ValueError(
+                "`predicate` must return one truth value, a scalar of dtype bool. "
+                f"Received: {made!r}. Compare it, or use `tf.reduce_all`."
+            )
+        return made
 
     return called
 

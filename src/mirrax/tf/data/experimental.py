@@ -24,6 +24,7 @@ from mirrax.tf.dtypes import string
 from mirrax.tf.io.files import path_of
 from mirrax.tf.io.records import parse_example
 from mirrax.tf.lookup.initializers import KeyValueTensorInitializer
+from mirrax.tf.lookup.static_tables import StaticHashTable, StaticVocabularyTable
 
 Transformation = Callable[[Any], Any]
 
@@ -163,6 +164,47 @@ class DatasetInitializer(KeyValueTensorInitializer):
                 f"value. Received: {pairs[0]!r}. Map them to such pairs."
             )
         super().__init__(*zip(*pairs, strict=True))
+
+
+def table_from_dataset(
+    dataset: Any,
+    num_oov_buckets: int = 0,
+    vocab_size: int | None = None,
+    default_value: Any = None,
+    hasher_spec: Any = None,
+    key_dtype: Any = None,
+    name: Any = None,
+) -> Any:
+    """Returns a table of the elements of a dataset, which are pairs.
+
+    Args:
+        dataset: The keys and values.
+        num_oov_buckets: How many numbers other keys get; the values must be numbers.
+        vocab_size: How many elements are used; all by default.
+        default_value: The value of other keys, if there are no buckets.
+        hasher_spec: Ignored.
+        key_dtype: Ignored: that of the elements is used.
+        name: Ignored.
+    """
+    count = -1 if vocab_size is None else vocab_size
+    initializer = DatasetInitializer(dataset.take(count))
+    if num_oov_buckets:
+        return StaticVocabularyTable(initializer, num_oov_buckets)
+    return StaticHashTable(initializer, default_value)
+
+
+def index_table_from_dataset(
+    dataset: Any,
+    num_oov_buckets: int = 0,
+    vocab_size: int | None = None,
+    default_value: Any = -1,
+    hasher_spec: Any = None,
+    key_dtype: Any = None,
+    name: Any = None,
+) -> Any:
+    """Returns a table of the numbers of elements, as `table_from_dataset`."""
+    pairs = dataset.enumerate().map(lambda number, key: (key, number))
+    return table_from_dataset(pairs, num_oov_buckets, vocab_size, default_value)
 
 
 class ExternalStatePolicy(enum.Enum):

@@ -9,7 +9,7 @@ import pytest
 
 import mirrax
 from mirrax.run.compiled.arguments import jit_key
-from mirrax.run.compiled.donation import copy_shared, refuse_donated
+from mirrax.run.compiled.donated_arguments import copy_shared, refuse_donated
 
 
 def test_arrays_that_lie_elsewhere_are_placed_differently(two_replicas):
