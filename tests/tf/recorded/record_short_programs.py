@@ -18,10 +18,14 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 RESULTS = HERE / "short_programs.json"
 MODULES = sorted((HERE / "short_programs").glob("*.py"))
+ROOT = HERE.parents[2]
 
 
 def functions_of(path):
     """Returns the functions of the module at `path`, by their names."""
+    if str(ROOT) not in sys.path:
+        # Run as a script, this program finds no `tests` to import from.
+        sys.path.insert(0, str(ROOT))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -6,26 +6,7 @@
 import collections
 import typing
 
-
-def _err(f, *a, **k):
-    try:
-        r = f(*a, **k)
-    except Exception as e:
-        return [
-            c.__name__
-            for c in type(e).__mro__
-            if c
-            in (
-                ValueError,
-                TypeError,
-                RuntimeError,
-                NotImplementedError,
-                KeyError,
-                AttributeError,
-                ZeroDivisionError,
-            )
-        ] or type(e).__name__
-    return ["no error", r]
+from tests.tf.recorded.error_kinds import error_of as _err
 
 
 def retraces(tf, np):

@@ -3,26 +3,7 @@
 # The programs are data: dense, each read as a whole.
 # ruff: noqa
 
-
-def _err(f, *a, **k):
-    try:
-        r = f(*a, **k)
-    except Exception as e:
-        return [
-            c.__name__
-            for c in type(e).__mro__
-            if c
-            in (
-                ValueError,
-                TypeError,
-                RuntimeError,
-                NotImplementedError,
-                KeyError,
-                AttributeError,
-                ZeroDivisionError,
-            )
-        ] or type(e).__name__
-    return ["no error", r]
+from tests.tf.recorded.error_kinds import error_of as _err
 
 
 def persistent(tf, np):
